@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.record import describe_machine, save_results
 from train.evaluation.statistics import intervals
-from train.evaluation.statistics.comparison import best_model, compare_with_reference
+from train.evaluation.statistics.comparison import compare_with_reference, find_best_model
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 
 REPEATS = 4000  # evaluations of each setting
@@ -146,7 +146,7 @@ def false_share(skills: Sequence[float], problems: int, samples: int) -> float:
             str(number): draw_outcomes(rng, [min(1, max(0, skill + offset)) for offset in hardness], samples)
             for number, skill in enumerate(skills)
         }
-        found = compare_with_reference(best_model(models), models, is_selected=True)
+        found = compare_with_reference(find_best_model(models), models, is_selected=True)
         as_good = [str(number) for number, skill in enumerate(skills) if skill == max(skills)]
         n_false += any(found[name].differs for name in as_good if name in found)
     return n_false / (REPEATS // 4)

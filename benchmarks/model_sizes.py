@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 from train.config import Config, DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig
 from train.planning.engine import ModelSize
-from train.planning.split import model_size
+from train.planning.split import build_model_size
 
 _COLUMNS = (
     "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size",
@@ -30,7 +30,7 @@ def qwen2_5(name: str, *, minibatches: int = 2, kl: float = 0.0) -> ModelSize:
     """Return the size of a model trained with activation checkpointing and this number of minibatches."""
     with TemporaryDirectory() as folder:
         save_qwen2_5(name, Path(folder))
-        return model_size(
+        return build_model_size(
             Config(
                 ModelConfig(folder, activation_checkpointing=True),
                 DataConfig(""),

@@ -16,7 +16,7 @@ from benchmarks.model_sizes import qwen2_5
 from benchmarks.record import describe_machine, load_results, save_results
 from train.planning.engine import H100, ModelSize
 from train.planning.simulate import LogNormalLengths, TrainingMode, Workload
-from train.planning.split import MODES, GpuCluster, best_split
+from train.planning.split import MODES, GpuCluster, find_best_split
 
 GPUS = (8, 32, 128, 512)
 NOT_INTERRUPTED = TrainingMode("async", 4, interrupts=False)
@@ -48,7 +48,7 @@ def main() -> None:
     for name, model, cluster, work, mode in cases():
         if name in done:
             continue
-        split = best_split(mode, model, cluster, work)
+        split = find_best_split(mode, model, cluster, work)
         done[name] = split and {
             "learner_gpus": split.learner_gpus,
             "engines": split.engines,

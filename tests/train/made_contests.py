@@ -17,7 +17,7 @@ def contest(
     old_ratings: Sequence[int] = OLD_RATINGS,
 ) -> Contest:
     """Return a contest. Without other scores and ratings it has 400 participants, and the better rated are ahead."""
-    return Contest.of(id, f"Round {id}", "CF", DAY, problems, scores, old_ratings)
+    return Contest.create(id, f"Round {id}", "CF", DAY, problems, scores, old_ratings)
 
 
 def with_points(*points: float | None, id: int = 1971) -> Contest:

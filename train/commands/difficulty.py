@@ -159,7 +159,7 @@ def sample_models(
                 dataset,
                 model,
                 overrides,
-                partial(_sample_with, base_url=base_url, engine=engine_options),
+                partial(_open_sample_function, base_url=base_url, engine=engine_options),
                 sandbox.open,
                 resample=resample,
                 packages=packages,
@@ -179,7 +179,7 @@ def sample_models(
 
 
 @contextmanager
-def _sample_with(
+def _open_sample_function(
     settings: "DifficultySettings", base_url: str | None, engine: EngineOptions
 ) -> "Iterator[SampleFunction]":
     from train.sampling.open_engine import open_sampler

@@ -240,7 +240,7 @@ def command(
                 known = ContestMetadata(found)
                 exercises = tuple(replace(one, metadata=known.fill_missing(one.id, one.metadata)) for one in exercises)
             if target:
-                exercises = tuple(exercise.asking_for_length(target) for exercise in exercises)
+                exercises = tuple(exercise.request_length(target) for exercise in exercises)
             existing = {} if file is None else file.assign(exercises, overrides["k"])
             sandbox_here = with_packages(sandbox, location)
             jobs.append(_Job(suite, location, target, settings, exercises, sandbox_here, path, found, existing))
@@ -267,14 +267,14 @@ def command(
             for job, samples in stores:
                 with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
                     evaluation, ratings, gpu_cost = _evaluate(job, sampled, sampler, samples)
-                    _print(job, sampled, evaluation, ratings, gpu_cost)
+                    _print_result(job, sampled, evaluation, ratings, gpu_cost)
                     n_succeeded += evaluation.summary.n_samples > 0
                     if job.target_tokens:
                         lengths.append((job.label, job.target_tokens, evaluation.outcomes))
         if lengths:
-            from train.evaluation.results.tables import length_table
+            from train.evaluation.results.tables import tabulate_lengths
 
-            print_cells(*length_table(lengths))
+            print_cells(*tabulate_lengths(lengths))
     sys.exit(0 if n_succeeded == len(jobs) else 1)
 
 
@@ -329,10 +329,10 @@ def _locate_suites(
     if out.exists() and not out.is_dir():
         what = "several suites need" if len(places) > 1 else "several lengths need"
         raise CurateError(f"--out {out} is a file; {what} a folder. Choose another --out.")
-    return [(*cell, out / f"{_label(cell[0], cell[2])}.json") for cell in cells]
+    return [(*cell, out / f"{_make_label(cell[0], cell[2])}.json") for cell in cells]
 
 
-def _label(suite: str, target_tokens: int) -> str:
+def _make_label(suite: str, target_tokens: int) -> str:
     return "-".join(filter(None, (suite, str(target_tokens or ""))))
 
 
@@ -361,7 +361,7 @@ class _Job:
     @property
     def label(self) -> str:
         """Return the name of the suite, with its target length."""
-        return _label(self.suite, self.target_tokens)
+        return _make_label(self.suite, self.target_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,17 +462,17 @@ def _evaluate(
     return evaluation, ratings, gpu_cost
 
 
-def _print(
+def _print_result(
     job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]",
     gpu_cost: GpuCost | None,
 ) -> None:  # fmt: skip
     """Print a heading, the table of the result, the numbers of truncated and unjudged samples, costs and the rating."""
-    from train.evaluation.results.tables import breakdown, format_cost
+    from train.evaluation.results.tables import format_cost, tabulate_strata
 
-    click.echo(_heading(job, sampled, evaluation))
+    click.echo(_format_heading(job, sampled, evaluation))
     if (line := job.settings.summary_line()) and sampled.file is None:
         click.echo(line)
-    print_cells(*breakdown(evaluation.outcomes))
+    print_cells(*tabulate_strata(evaluation.outcomes))
     found = evaluation.summary
     if found.n_truncated or evaluation.n_no_code:
         click.echo(
@@ -489,14 +489,14 @@ def _print(
         click.echo(line)
 
 
-def _heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult") -> str:
+def _format_heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult") -> str:
     from train.evaluation.results.result import short_model_name, suite_label, suite_name
-    from train.evaluation.statistics.outcomes import tests_source
+    from train.evaluation.statistics.outcomes import describe_tests_source
     from train.evaluation.suites import dataset
 
     used, outcomes = job.settings.suite_settings, evaluation.outcomes
     days = sorted(problem.metadata.date for problem in outcomes if problem.metadata.date is not None)
-    source = tests_source(outcomes)
+    source = describe_tests_source(outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
     fewest, most = (pick(len(problem.correct) for problem in outcomes) for pick in (min, max))
     how = f"T {used.temperature:g}, {used.max_tokens} tokens"

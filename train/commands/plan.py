@@ -53,11 +53,11 @@ def command(
     """
     require_extra("train")
     from train.planning.engine import GPUS
-    from train.planning.split import MODES, best_split, build_cluster, build_workload, model_size
+    from train.planning.split import MODES, build_cluster, build_model_size, build_workload, find_best_split
 
     with report_user_errors(TrainError, ValueError):
         settings = config.read()
-        model = model_size(settings)
+        model = build_model_size(settings)
         workload = build_workload(settings, mean_tokens=mean_tokens, sigma=sigma, rejected_share=rejected)
         cluster = build_cluster(settings, GPUS[gpu], gpus)
         click.echo(
@@ -71,9 +71,9 @@ def command(
         )
         splits: list[GpuSplit] = []
         for way in MODES:
-            if split := best_split(way, model, cluster, workload):
+            if split := find_best_split(way, model, cluster, workload):
                 splits.append(split)
-                click.echo(_line(split, splits[0], gpus, cluster.tensor_parallel))
+                click.echo(_format_row(split, splits[0], gpus, cluster.tensor_parallel))
         if not splits:
             raise click.ClickException(
                 f"{gpus} GPUs are too few for a learner and an engine. Give --gpus a higher number."
@@ -81,10 +81,10 @@ def command(
         advised = _recommend(splits)
         click.echo(_format_settings(advised, cluster.tensor_parallel))
         if price_gpu_hour is not None:
-            click.echo(_cost(advised, workload, GpuPrice(gpus, price_gpu_hour), settings.run.steps))
+            click.echo(_format_cost(advised, workload, GpuPrice(gpus, price_gpu_hour), settings.run.steps))
 
 
-def _line(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int) -> str:
+def _format_row(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel: int) -> str:
     outcome = split.result
     if split.mode.pipeline == "sync":
         idle = outcome.learner_idle_share + outcome.engine_idle_share - 1
@@ -120,7 +120,7 @@ def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
     return "\n".join(lines)
 
 
-def _cost(split: "GpuSplit", workload: "Workload", price: GpuPrice, steps: int) -> str:
+def _format_cost(split: "GpuSplit", workload: "Workload", price: GpuPrice, steps: int) -> str:
     n_samples = steps * workload.groups * workload.completions
     run = GpuCost(price, steps * split.result.step_seconds, n_samples, workload.completions)
     return f"cost: {run.total / steps:,.2f} a step, {run}, for run.steps = {steps}"

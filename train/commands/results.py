@@ -59,9 +59,9 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
             raise CurateError("--format pages writes many files. Give a folder for them: --out FOLDER.")
         found = read_results(results)
         if form == "model-card":
-            text = tables.model_card_section(found)
+            text = tables.format_model_card(found)
         else:
-            board = tables.leaderboard(found)
+            board = tables.build_leaderboard(found)
             if form == "text":
                 _print_leaderboard(board)
                 return
@@ -73,11 +73,11 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
                 click.echo(out / INDEX)
                 return
             if form == "html":
-                from train.evaluation.results.pages import leaderboard_page
+                from train.evaluation.results.pages import render_leaderboard
 
-                text = leaderboard_page(board)
+                text = render_leaderboard(board)
             else:
-                text = tables.as_csv(board) if form == "csv" else tables.as_markdown(board)
+                text = tables.format_csv(board) if form == "csv" else tables.format_markdown(board)
         if out is None:
             click.echo(text, nl=False)
             return
@@ -89,11 +89,11 @@ def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
 def _print_leaderboard(board: "Leaderboard") -> None:
     from train.evaluation.results import tables
 
-    for note in tables.settings_notes(board):
+    for note in tables.describe_settings(board):
         click.echo(note)
-    print_cells(*tables.text_cells(board))
+    print_cells(*tables.tabulate_leaderboard(board))
     click.echo(tables.LEGEND.format(best="*", close="~"))
-    for note in tables.rating_notes(board):
+    for note in tables.describe_ratings(board):
         click.echo(note)
 
 
@@ -131,29 +131,29 @@ def compare(
     if not is_run and len(results) < 2:
         raise click.UsageError("give the result files of at least two evaluations, or the folder of a training run")
     from train.evaluation.results import tables
-    from train.evaluation.results.result import labels, read_result
-    from train.evaluation.results.settings_table import settings_difference
-    from train.evaluation.statistics.comparison import best_model, compare_with_reference
+    from train.evaluation.results.result import label_results, read_result
+    from train.evaluation.results.settings_table import describe_differences
+    from train.evaluation.statistics.comparison import compare_with_reference, find_best_model
 
     failures: list[str] = []
     with report_user_errors(CurateError, NoRunError, OSError):
         if is_run:
-            compared = list(_steps(results[0]))
+            compared = list(_read_steps(results[0]))
         else:
             found = [read_result(path) for path in results]
-            compared = [dict(zip(labels(found), found, strict=True))]
+            compared = [dict(zip(label_results(found), found, strict=True))]
         for number, by_name in enumerate(compared):
             names = list(by_name)
             models = {name: result.outcomes for name, result in by_name.items()}
             is_selected = reference == "best" or (reference is None and not is_run and len(names) > 2)
-            best = best_model(models) if is_selected else names[0]
+            best = find_best_model(models) if is_selected else names[0]
             contenders = compare_with_reference(best, models, is_selected=is_selected, seed=seed)
             if number:
                 click.echo()
             click.echo(f"{by_name[best].suite}: differences from {best}, the {'best' if is_selected else 'first'}")
-            if note := settings_difference(by_name):
+            if note := describe_differences(by_name):
                 click.echo(note)
-            print_cells(*tables.difference_table(best, models, contenders, is_selected=is_selected))
+            print_cells(*tables.tabulate_differences(best, models, contenders, is_selected=is_selected))
             for name in (name for name in contenders if changed and (not is_run or name == names[-1])):
                 if moved := tables.list_changes(models[best], models[name]):
                     click.echo()
@@ -173,7 +173,7 @@ def compare(
     sys.exit(3 if failures else 0)
 
 
-def _steps(run: Path) -> "Iterator[dict[str, Result]]":
+def _read_steps(run: Path) -> "Iterator[dict[str, Result]]":
     """Yield, for each suite of a run, the results by step name."""
     from train.run.pending_evaluation import read_evaluations
 
@@ -250,7 +250,7 @@ def rescore(
         if out and not n_lost:
             found.result.write(out)
     before, now = reopened.result.outcomes, found.result.outcomes
-    print_cells(*tables.breakdown(now))
+    print_cells(*tables.tabulate_strata(now))
     moved = [row for row in found.verdict_changes if row[0] != row[1]]
     click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdict_changes)} verdicts changed")
     if moved:

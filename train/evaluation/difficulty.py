@@ -74,7 +74,11 @@ class DifficultySettings:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain values; prompt, engine and languages as text, empty for the default."""
         languages = "" if self.languages == PYTHON_ONLY else " ".join(self.languages)
-        texts = {"prompt": _text(self.prompt.as_table()), "engine": _text(self.engine), "languages": languages}
+        texts = {
+            "prompt": _encode_table(self.prompt.as_table()),
+            "engine": _encode_table(self.engine),
+            "languages": languages,
+        }
         return {**asdict(self), **texts}
 
 
@@ -116,16 +120,16 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
 
 def _describe(value: object) -> str:
     if isinstance(value, PromptFormat | Mapping):
-        text = _text(value.as_table() if isinstance(value, PromptFormat) else value)
+        text = _encode_table(value.as_table() if isinstance(value, PromptFormat) else value)
         return shorten(text) if text else "as by default"
     return " ".join(value) if isinstance(value, tuple) else str(value)
 
 
-def _text(table: Mapping[str, Any]) -> str:
+def _encode_table(table: Mapping[str, Any]) -> str:
     return json.dumps(table, sort_keys=True) if table else ""
 
 
-def _settings_from_rows(rows: Iterable[Row]) -> dict[str, Any] | None:
+def _read_settings(rows: Iterable[Row]) -> dict[str, Any] | None:
     """Return the settings of a model's rows of the table; None without rows."""
     rows = list(rows)
     if not rows:
@@ -139,7 +143,7 @@ _COLUMNS = ("id", "statement", "starter_code", "tests")  # columns of the datase
 _ANSWER = "expected_answer"  # as does this one, where a row has it
 
 
-def _object_with(*fields: str) -> Callable[[Any], Row]:
+def _require_fields(*fields: str) -> Callable[[Any], Row]:
     """Return a reader of records that are objects with these fields. It raises ValueError for any other record."""
 
     def read(record: Any) -> Row:
@@ -207,8 +211,8 @@ def measure_difficulty(
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with ResultJournal(verdicts_path) as verdicts, ResultJournal(completions_path) as completions:
             # A filtered dataset has no journal; the rows of its table have the settings.
-            recorded = verdicts.load(_SETTINGS, _object_with(*_FIXED)) if _SETTINGS in verdicts else None
-            settings = choose_settings(model, overrides, recorded or _settings_from_rows(rows.values()))
+            recorded = verdicts.load(_SETTINGS, _require_fields(*_FIXED)) if _SETTINGS in verdicts else None
+            settings = choose_settings(model, overrides, recorded or _read_settings(rows.values()))
             if recorded != settings.to_dict():
                 verdicts.add(_SETTINGS, settings.to_dict())
             digests = {
@@ -219,16 +223,16 @@ def measure_difficulty(
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
             unfinished = {id: digest for id, digest in digests.items() if id not in finished}
             samples = _Samples(stored, settings, unfinished, verdicts, completions, progress)
-            unscored, unsampled = samples.without_verdict(), samples.without_completion()
+            unscored, unsampled = samples.list_unjudged(), samples.list_unsampled()
             if unscored:
-                samples.complete(len(unscored), open_sampler if unsampled else None, open_sandbox)
+                samples.judge_and_sample(len(unscored), open_sampler if unsampled else None, open_sandbox)
             table = [
                 {**rows[id], **solve_rates.estimate_pass_rates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
                 if id in finished
                 else samples.row(id, digest)
                 for id, digest in digests.items()
             ]
-            still_unscored, refused = samples.without_verdict(), samples.without_completion()
+            still_unscored, refused = samples.list_unjudged(), samples.list_unsampled()
         n_unscored = len(still_unscored) - len(refused)
         if not n_unscored:
             completions_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
@@ -276,7 +280,7 @@ class _Samples:
     completions: ResultJournal
     progress: Progress
 
-    def complete(
+    def judge_and_sample(
         self,
         n_unscored: int,
         open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]] | None,
@@ -290,9 +294,9 @@ class _Samples:
         n_total = self.settings.n * len(self.digests)
         n_known = n_total - n_unscored
         with open_sandbox() as sandbox:
-            n_known = self._record(judge_samples(self._unjudged_completions(), sandbox), n_known, n_total)
+            n_known = self._record(judge_samples(self._read_unjudged(), sandbox), n_known, n_total)
             if open_sampler is not None:
-                missing = self._requests(lambda key: key not in self.completions)
+                missing = self._iterate_requests(lambda key: key not in self.completions)
                 with (
                     open_sampler(self.settings) as sample,
                     closing(sample_and_judge(missing, sample, sandbox, on_completion=self._store_completion)) as judged,
@@ -301,21 +305,23 @@ class _Samples:
 
     def row(self, id: str, digest: str) -> Row:
         """Build the table row of a problem."""
-        keys = self._keys(digest)
-        read = _object_with("verdict", "n_tokens", "truncated")
+        keys = self._sample_keys(digest)
+        read = _require_fields("verdict", "n_tokens", "truncated")
         records = [self.verdicts.load(key, read) for key in keys if key in self.verdicts]
         n_sampled = sum(key in self.verdicts or key in self.completions for key in keys)
         return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
 
-    def without_verdict(self) -> list[str]:
+    def list_unjudged(self) -> list[str]:
         """Return the keys of samples without a verdict."""
-        return [key for digest in self.digests.values() for key in self._keys(digest) if key not in self.verdicts]
+        return [
+            key for digest in self.digests.values() for key in self._sample_keys(digest) if key not in self.verdicts
+        ]
 
-    def without_completion(self) -> list[str]:
+    def list_unsampled(self) -> list[str]:
         """Return the keys of samples without a completion, because missing or refused."""
-        return [key for key in self.without_verdict() if key not in self.completions]
+        return [key for key in self.list_unjudged() if key not in self.completions]
 
-    def _keys(self, digest: str) -> list[str]:
+    def _sample_keys(self, digest: str) -> list[str]:
         return [sample_key(digest, number) for number in range(self.settings.n)]
 
     def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
@@ -339,30 +345,30 @@ class _Samples:
         }
         self.completions.add(request.key, record)
 
-    def _unjudged_completions(self) -> Iterator[Sample]:
+    def _read_unjudged(self) -> Iterator[Sample]:
         """Yield the completions without a verdict."""
-        for request in self._requests(lambda key: key in self.completions):
-            record = self.completions.load(request.key, _object_with("text", "finish_reason", "n_tokens"))
+        for request in self._iterate_requests(lambda key: key in self.completions):
+            record = self.completions.load(request.key, _require_fields("text", "finish_reason", "n_tokens"))
             truncated = record["finish_reason"] == "length"
             yield (
                 request,
                 SampleRecord(request.exercise.id, request.number, record["text"], record["n_tokens"], truncated),
             )
 
-    def _requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
+    def _iterate_requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the samples without a verdict whose key satisfies `is_wanted`, problem by problem."""
         for problem in self.stored.rows("data", sorted({*_COLUMNS, _ANSWER, *TEST_COLUMNS})):
             digest = self.digests.get(problem["id"])
-            keys = self._keys(digest) if digest else []
+            keys = self._sample_keys(digest) if digest else []
             numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]
             if numbers:
-                exercise = _exercise(problem, self.settings)
+                exercise = _make_exercise(problem, self.settings)
                 for number in numbers:
                     seed = sample_seed(self.settings.seed, number, exercise.id)
                     yield SampleRequest(keys[number], number, seed, exercise)
 
 
-def _exercise(problem: Row, settings: DifficultySettings) -> Exercise:
+def _make_exercise(problem: Row, settings: DifficultySettings) -> Exercise:
     try:
         suite = tests_from_row(problem)
     except (ValueError, KeyError, TypeError) as error:

@@ -212,7 +212,7 @@ class CachedExercise:
     judge_digest: str
 
     @classmethod
-    def of(cls, exercise: Exercise, k: int, samples_digest: str, judged_with: Sequence[Any]) -> "CachedExercise":
+    def create(cls, exercise: Exercise, k: int, samples_digest: str, judged_with: Sequence[Any]) -> "CachedExercise":
         """Add the digests of the exercise's judge. That of its tests does not depend on the extraction."""
         judge, extraction = exercise.judge, ""
         if isinstance(judge, SuiteJudge | CallJudge):
@@ -269,7 +269,7 @@ def evaluate(
 
     Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
-    cached = [CachedExercise.of(one, k, sample_fingerprint(one, settings, seed), judged_with) for one in exercises]
+    cached = [CachedExercise.create(one, k, sample_fingerprint(one, settings, seed), judged_with) for one in exercises]
     return evaluate_cached(cached, sandbox, samples=samples, sample=sample, seed=seed, progress=progress)
 
 
@@ -292,7 +292,7 @@ def judge_completions(
     cached = []
     for exercise in exercises:
         texts = list(completions[exercise.id])
-        cached.append(CachedExercise.of(exercise, len(texts), _digest([exercise.id, texts]), judged_with))
+        cached.append(CachedExercise.create(exercise, len(texts), _digest([exercise.id, texts]), judged_with))
         for number, key in enumerate(cached[-1].sample_keys):
             if samples.get(key) is None:
                 samples.add(key, SampleRecord(exercise.id, number, texts[number], 0, False))

@@ -55,13 +55,13 @@ def parse_suite(text: str) -> tuple[str, str]:
         near = get_close_matches(name, NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise CurateError(f"there is no suite {name!r}; there are {', '.join(NAMES)}.{hint}")
-    location = rest[1:] if rest.startswith("=") else _on_hub(name, rest)
+    location = rest[1:] if rest.startswith("=") else _hub_location(name, rest)
     if not location:
         raise CurateError(f"--suite {name} needs a path: {name}=PATH")
     return name, location
 
 
-def _on_hub(name: str, options: str) -> str:
+def _hub_location(name: str, options: str) -> str:
     """Return a suite's Hub id with options; "" if it has none."""
     place = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return place and place + (options.replace("?", "&", 1) if "?" in place else options)
@@ -133,7 +133,7 @@ def read_exercises(
     Raises CurateError if there is no such set, several suites can read it and none is named, the dataset was altered,
     or no problem is left.
     """
-    options = SuiteOptions(_bounds(window), prompt, languages, settings)
+    options = SuiteOptions(_parse_window(window), prompt, languages, settings)
     left_out: Counter[str] = Counter()
     problems = _read(location, suite, options, trust, left_out)
     if not problems:
@@ -166,7 +166,7 @@ def _read(
     return list(rows.read(table, options))
 
 
-def _bounds(window: str) -> DateRange | None:
+def _parse_window(window: str) -> DateRange | None:
     if not window:
         return None
     first, _, last = window.partition("..")

@@ -24,7 +24,7 @@ from sandbox import Verdict
 from train.evaluation.exercises import format_ids
 from train.evaluation.judges.call_judge import CallJudge
 from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.rescore import LoadedResult, load_result, sample_keys
+from train.evaluation.rescore import LoadedResult, list_sample_keys, load_result
 from train.evaluation.results.result import Result, read_result, short_model_name
 from train.evaluation.sample_store import SampleRecord, iterate_samples
 from train.evaluation.suites.suite import Exercise
@@ -51,12 +51,12 @@ class ExportData:
     def result(self) -> Result:
         return self.loaded_result.result
 
-    def sources(self, id: str) -> list[str]:
+    def extract_sources(self, id: str) -> list[str]:
         """Return the source code of each completion of a problem; "" for a completion without a program.
 
         Raises CurateError if the completions are not programs in Python.
         """
-        return [_source(self.loaded_result.exercises[id], record.text) for record in self.records[id]]
+        return [_extract_source(self.loaded_result.exercises[id], record.text) for record in self.records[id]]
 
 
 def load_export_data(path: Path, form: str) -> ExportData:
@@ -71,7 +71,7 @@ def load_export_data(path: Path, form: str) -> ExportData:
             f"{path} is the result on {suite or 'a suite without a name'}, and {form} takes "
             f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
         )
-    keys = {problem.id: sample_keys(problem) for problem in loaded.result.outcomes}
+    keys = {problem.id: list_sample_keys(problem) for problem in loaded.result.outcomes}
     records = dict(iterate_samples(loaded.samples_path, {key for of_problem in keys.values() for key in of_problem}))
     missing = [id for id, of_problem in keys.items() if not all(key in records for key in of_problem)]
     if missing:
@@ -82,13 +82,13 @@ def load_export_data(path: Path, form: str) -> ExportData:
     return ExportData(loaded, {id: tuple(records[key] for key in of_problem) for id, of_problem in keys.items()})
 
 
-def _source(exercise: Exercise, completion: str) -> str:
+def _extract_source(exercise: Exercise, completion: str) -> str:
     judge = exercise.judge
     if not isinstance(judge, SuiteJudge | CallJudge):
         raise CurateError(f"the completion of {exercise.id} is not a program.")
     if isinstance(judge, SuiteJudge) and judge.languages != PYTHON_ONLY:
         raise CurateError("the completions may be in several languages, and this form is for Python alone.")
-    program = judge.submission(exercise.judged_text(completion))
+    program = judge.extract_program(exercise.assemble_text(completion))
     preamble = judge.preamble if isinstance(judge, CallJudge) else ""
     if program is None:
         return ""
@@ -103,7 +103,9 @@ def format_evalplus_samples(data: ExportData) -> str:
             f"{format_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
         )
     return "".join(
-        json.dumps({"task_id": id, "solution": source}) + "\n" for id in data.records for source in data.sources(id)
+        json.dumps({"task_id": id, "solution": source}) + "\n"
+        for id in data.records
+        for source in data.extract_sources(id)
     )
 
 
@@ -137,22 +139,27 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     evaluated = data.records.keys()
     first_day, _, last_day = data.result.window.partition("..")
     not_evaluated = {
-        _id(row)
+        _problem_id(row)
         for row in rows
-        if _id(row) not in evaluated and (not first_day or first_day <= _time(row).date().isoformat() <= last_day)
+        if _problem_id(row) not in evaluated
+        and (not first_day or first_day <= _parse_contest_time(row).date().isoformat() <= last_day)
     }
     unreadable = not_evaluated - data.loaded_result.exercises.keys()
-    left_out = [_id(row) for row in rows if _id(row) in not_evaluated - unreadable]
+    left_out = [_problem_id(row) for row in rows if _problem_id(row) in not_evaluated - unreadable]
     if left_out:
         raise CurateError(
             f"{format_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
             f"{_WITHOUT_PROBLEMS}"
         )
-    days = [_time(row).date() for row in rows if _id(row) in evaluated]
+    days = [_parse_contest_time(row).date() for row in rows if _problem_id(row) in evaluated]
     first, last = min(days), max(days)
     for dates in (None, (first, last), (first, last + timedelta(1))):
-        chosen = [row for row in rows if dates is None or _midnight(dates[0]) <= _time(row) <= _midnight(dates[1])]
-        ids = {_id(row) for row in chosen}
+        chosen = [
+            row
+            for row in rows
+            if dates is None or _midnight(dates[0]) <= _parse_contest_time(row) <= _midnight(dates[1])
+        ]
+        ids = {_problem_id(row) for row in chosen}
         if evaluated <= ids and ids - evaluated <= unreadable:
             chosen.sort(key=lambda row: str(row["question_id"]))
             return LiveCodeBenchSelection(tuple(chosen), dates, tuple(sorted(ids - evaluated)))
@@ -163,32 +170,32 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     )
 
 
-def _id(row: Row) -> str:
+def _problem_id(row: Row) -> str:
     """Return our id of a problem."""
     return _PREFIX + optional_text(row["question_id"])
 
 
-def _time(row: Row) -> datetime:
+def _parse_contest_time(row: Row) -> datetime:
     """Return the date of a row's contest. Raises CurateError if it is missing."""
     try:
         return datetime.fromisoformat(str(row["contest_date"]))
     except ValueError:
-        raise CurateError(f"{_id(row)}: its contest_date is not a date, and LiveCodeBench needs one.") from None
+        raise CurateError(f"{_problem_id(row)}: its contest_date is not a date, and LiveCodeBench needs one.") from None
 
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time())
 
 
-def _sources(row: Row, data: ExportData) -> list[str]:
+def _extract_sources(row: Row, data: ExportData) -> list[str]:
     """Return a program for each sample of a problem; empty ones for an unreadable problem."""
-    id = _id(row)
-    return data.sources(id) if id in data.records else [""] * data.result.k
+    id = _problem_id(row)
+    return data.extract_sources(id) if id in data.records else [""] * data.result.k
 
 
 def format_lcb_samples(data: ExportData, selection: LiveCodeBenchSelection) -> str:
     """Format the file for LiveCodeBench's custom evaluator."""
-    found = [{"question_id": row["question_id"], "code_list": _sources(row, data)} for row in selection.rows]
+    found = [{"question_id": row["question_id"], "code_list": _extract_sources(row, data)} for row in selection.rows]
     return json.dumps(found, indent=1) + "\n"
 
 
@@ -216,22 +223,22 @@ def format_leaderboard(data: ExportData, selection: LiveCodeBenchSelection) -> s
             "`curate evaluate` again, which judges them."
         )
     verdicts = {problem.id: [bool(bit) for bit in problem.correct] for problem in data.result.outcomes}
-    return json.dumps([_leaderboard_entry(row, data, verdicts) for row in selection.rows], indent=1) + "\n"
+    return json.dumps([_make_leaderboard_entry(row, data, verdicts) for row in selection.rows], indent=1) + "\n"
 
 
-def _leaderboard_entry(row: Row, data: ExportData, verdicts: Mapping[str, list[bool]]) -> dict[str, Any]:
+def _make_leaderboard_entry(row: Row, data: ExportData, verdicts: Mapping[str, list[bool]]) -> dict[str, Any]:
     k = data.result.k
-    records = data.records.get(_id(row), ())
-    graded = verdicts.get(_id(row), [False] * k)
+    records = data.records.get(_problem_id(row), ())
+    graded = verdicts.get(_problem_id(row), [False] * k)
     text = {name: optional_text(row[name]) for name in (*_COLUMNS, *_OPTIONAL)}
     return {
         **{
             name: text[name] for name in ("question_title", "question_content", "platform", "question_id", "contest_id")
         },
-        "contest_date": _time(row).isoformat(),
+        "contest_date": _parse_contest_time(row).isoformat(),
         **{name: text[name] for name in _OPTIONAL},
         "output_list": [record.text for record in records] or [""] * k,
-        "code_list": _sources(row, data),
+        "code_list": _extract_sources(row, data),
         "graded_list": graded,
         "pass@1": graded.count(True) / len(graded),
         "metadata": [

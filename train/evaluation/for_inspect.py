@@ -46,7 +46,7 @@ def curate_task(suite: str, window: str = "", protocol: str = "", form: str = ""
     Temperature, top_p, tokens, stops and the number of samples (as epochs) are the protocol's or, without one, those of
     `curate evaluate`. Options of `inspect eval` override them. The arguments are those of curate_dataset.
     """
-    used = suite_settings(suite, window, protocol, form)
+    used = resolve_suite_settings(suite, window, protocol, form)
     return Task(
         dataset=curate_dataset(suite, window, protocol, form),
         solver=generate(),
@@ -71,7 +71,7 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
 
     Raises CurateError for unknown names, an unreadable suite, and forms in which the model continues a given text.
     """
-    samples = [_sample(exercise) for exercise in load_exercises(suite, window, protocol, form).values()]
+    samples = [_make_sample(exercise) for exercise in load_exercises(suite, window, protocol, form).values()]
     return MemoryDataset(samples, name=suite, location=suite)
 
 
@@ -105,7 +105,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
     return score
 
 
-def suite_settings(suite: str, window: str, protocol: str, form: str) -> SuiteSettings:
+def resolve_suite_settings(suite: str, window: str, protocol: str, form: str) -> SuiteSettings:
     """Return the settings of a suite. Raises CurateError for unknown names and conflicting settings."""
     for kind, name, names in (("protocol", protocol, PROTOCOLS), ("form", form, [*FORMS, OWN_FORM])):
         if name and name not in names:
@@ -122,7 +122,7 @@ def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping
     CurateError, too: most services would reply to such a chat instead of continuing it.
     """
     name, location = parse_suite(suite)
-    settings = suite_settings(suite, window, protocol, form)
+    settings = resolve_suite_settings(suite, window, protocol, form)
     found = read_exercises(location, settings.window, suite=name, settings=settings)
     for exercise in found:
         if isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user":
@@ -133,7 +133,7 @@ def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping
     return {exercise.id: exercise for exercise in found}
 
 
-def _sample(exercise: Exercise) -> Sample:
+def _make_sample(exercise: Exercise) -> Sample:
     assert not isinstance(exercise.prompt, str)  # ensured by load_exercises
     messages: list[ChatMessage] = [_MESSAGES[one["role"]](content=one["content"]) for one in exercise.prompt]
     metadata = exercise.metadata

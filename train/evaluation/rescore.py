@@ -60,7 +60,7 @@ def samples_path(result: Path) -> Path:
     return result.with_name(result.name + ".samples.jsonl")
 
 
-def sample_keys(problem: ProblemOutcomes) -> list[str]:
+def list_sample_keys(problem: ProblemOutcomes) -> list[str]:
     """Return the keys of a problem's samples."""
     return [sample_key(problem.samples_digest, number) for number in range(len(problem.correct))]
 
@@ -149,8 +149,8 @@ def rescore(
         exercise = exercises[problem.id]
         exercise = replace(exercise, metadata=_fill_metadata(problem.metadata, exercise.metadata))
         digest = problem.samples_digest if shortening is None else shortening.samples_digest(problem.samples_digest)
-        cached.append(CachedExercise.of(exercise, len(problem.correct), digest, dependencies))
-        keys |= zip(sample_keys(problem), cached[-1].sample_keys, strict=True)
+        cached.append(CachedExercise.create(exercise, len(problem.correct), digest, dependencies))
+        keys |= zip(list_sample_keys(problem), cached[-1].sample_keys, strict=True)
         judges |= dict.fromkeys(cached[-1].sample_keys, cached[-1].judge_digest)
         lost |= {key for key, bit in zip(cached[-1].sample_keys, problem.correct, strict=True) if bit is not None}
     before = dict.fromkeys(judges, NO_VERDICT)

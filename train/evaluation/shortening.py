@@ -53,13 +53,13 @@ class Shortening:
         record = replace(record, verdict="", parts=(), judge_digest="")
         if 0 < record.n_tokens <= self.max_tokens:
             return record
-        reasoning, n_reasoning = self._first(record.reasoning, self.max_tokens)
-        text, n_text = self._first(record.text, self.max_tokens - n_reasoning)
+        reasoning, n_reasoning = self._truncate(record.reasoning, self.max_tokens)
+        text, n_text = self._truncate(record.text, self.max_tokens - n_reasoning)
         if (reasoning, text) == (record.reasoning, record.text):
             return record
         return replace(record, reasoning=reasoning, text=text, n_tokens=n_reasoning + n_text, truncated=True)
 
-    def _first(self, text: str, n: int) -> tuple[str, int]:
+    def _truncate(self, text: str, n: int) -> tuple[str, int]:
         """Return the first n tokens of a text, and their number."""
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         if len(encoded["input_ids"]) <= n:

@@ -144,7 +144,7 @@ class TimedEngine:
         """Load new weights, and recompute the cache of running completions."""
         self.version = version
         self._loads.append((version, self._steps))
-        self._busy(self._rates.load_seconds + self._prefill_seconds(self._context, self._pairs))
+        self._add_busy_time(self._rates.load_seconds + self._prefill_seconds(self._context, self._pairs))
 
     def next_event(self) -> float:
         """Return the time at which the next completion finishes or the cache is full, if nothing is added before."""
@@ -155,7 +155,7 @@ class TimedEngine:
         finished = []
         while (following := self._find_next())[0] <= now + 1e-9:
             at, steps, seconds = following
-            self._make_steps(steps, seconds)
+            self._add_steps(steps, seconds)
             self._now = max(self._now, at)
             while self._running and self._running[0][0] <= self._steps + 1e-6:
                 finished.append(self._remove(heappop(self._running)[2]))
@@ -167,7 +167,7 @@ class TimedEngine:
         if now > self._now:
             spare = now - max(self._now, self._busy_until)
             if self._running and spare > 0:
-                self._make_steps(self._steps_in(spare), spare)
+                self._add_steps(self._steps_within(spare), spare)
             self._now = now
         return finished
 
@@ -182,7 +182,7 @@ class TimedEngine:
             sample.first_step = self._steps - sample.n_sampled
             sample.n_loads = len(self._loads) - 1
             self._change_context(tokens, 1)
-            self._busy(self._prefill_seconds(tokens, tokens * tokens / 2))
+            self._add_busy_time(self._prefill_seconds(tokens, tokens * tokens / 2))
             heappush(self._running, (sample.first_step + sample.tokens, sample.key, sample))
 
     def _preempt(self) -> None:
@@ -206,12 +206,12 @@ class TimedEngine:
     def _prefill_seconds(self, tokens: float, pairs: float) -> float:
         return tokens * self._rates.prefill_seconds_per_token + pairs * self._rates.prefill_seconds_per_pair
 
-    def _busy(self, seconds: float) -> None:
+    def _add_busy_time(self, seconds: float) -> None:
         self._busy_until = max(self._busy_until, self._now) + seconds
         self.busy_seconds += seconds
         self._next = None
 
-    def _make_steps(self, steps: float, seconds: float) -> None:
+    def _add_steps(self, steps: float, seconds: float) -> None:
         self.busy_seconds += seconds
         self._steps += steps
         n_sampled = steps * len(self._running)
@@ -226,18 +226,18 @@ class TimedEngine:
             steps, n_running = self._running[0][0] - self._steps, len(self._running)
             if n_running > 1:  # the last one is never preempted
                 steps = min(steps, max(0.0, (self._rates.cache_tokens - self._context) / n_running))
-            linear, square = self._costs()
+            linear, square = self._step_costs()
             seconds = steps * (linear + steps * square)
             self._next = max(self._now, self._busy_until) + seconds, steps, seconds
         return self._next
 
-    def _steps_in(self, seconds: float) -> float:
-        linear, square = self._costs()
+    def _steps_within(self, seconds: float) -> float:
+        linear, square = self._step_costs()
         if square == 0:
             return seconds / linear
         return (sqrt(linear * linear + 4 * square * seconds) - linear) / (2 * square)
 
-    def _costs(self) -> tuple[float, float]:
+    def _step_costs(self) -> tuple[float, float]:
         """Return the seconds of a step, and half of the increase from each step to the next.
 
         Each step adds one token of context for each completion.

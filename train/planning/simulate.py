@@ -52,7 +52,7 @@ class LogNormalLengths:
         whole = self.median * exp(self.sigma**2 / 2)
         return whole * normal.cdf(cut - self.sigma) + self.limit * (1 - normal.cdf(cut))
 
-    def draw(self, rng: random.Random) -> int:
+    def sample(self, rng: random.Random) -> int:
         return max(1, min(self.limit, round(self.median * exp(rng.gauss(0.0, self.sigma)))))
 
 
@@ -117,7 +117,7 @@ def simulate(
     a cycle of staleness + 1 steps is the unit of measurement. The first cycle fills the engines and does not count. The
     confidence interval treats the means of cycles as independent (the method of batch means).
     """
-    return _Run(mode, workload, layout, seed).outcome(max_cycles)
+    return _Run(mode, workload, layout, seed).run(max_cycles)
 
 
 class _Step(NamedTuple):
@@ -160,13 +160,13 @@ class _Run:
         self._batch_stats = 0, 0.0, 0  # tokens of the batch in training, and their staleness, mean and maximum
         self._steps: list[_Step] = []
 
-    def outcome(self, max_cycles: int) -> SimulationResult:
+    def run(self, max_cycles: int) -> SimulationResult:
         self._dispatch_groups()
         cycles: list[float] = []  # seconds, without the first one
-        first = self._make_cycle()
+        first = self._run_cycle()
         while len(cycles) < max_cycles and _relative_error(cycles) > _PRECISION:
             start = self._now
-            last = self._make_cycle()
+            last = self._run_cycle()
             cycles.append(last.published - start)
         measured = self._steps[self._cycle :]
         seconds = last.published - first.published
@@ -182,7 +182,7 @@ class _Run:
             staleness_max=max(step.staleness_max for step in measured),
         )
 
-    def _make_cycle(self) -> _Step:
+    def _run_cycle(self) -> _Step:
         """Simulate one cycle of steps, and return its last step."""
         n_steps = len(self._steps) + self._cycle
         while len(self._steps) < n_steps:
@@ -301,7 +301,7 @@ class _Run:
             engine.add(
                 *(
                     SimulatedSample(
-                        (group, place), self._workload.prompt_tokens, self._workload.lengths.draw(self._rng)
+                        (group, place), self._workload.prompt_tokens, self._workload.lengths.sample(self._rng)
                     )
                     for place in range(self._workload.completions)
                 )

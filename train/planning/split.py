@@ -1,6 +1,6 @@
 """The best split of GPUs between learner and engines: every sensible split is simulated.
 
-`model_size`, `build_workload` and `build_cluster` derive the simulation's input from a configuration.
+`build_model_size`, `build_workload` and `build_cluster` derive the simulation's input from a configuration.
 """
 
 from bisect import bisect_left
@@ -56,13 +56,13 @@ class GpuSplit:
     result: SimulationResult
 
 
-def best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload) -> GpuSplit | None:
+def find_best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload) -> GpuSplit | None:
     """Return the fastest split, or None if the GPUs are too few for this mode.
 
     Climb from a split with few learner GPUs to faster neighbors, on short, scaled-down runs; then simulate the best
     split until the result is precise.
     """
-    splits = list(candidate_splits(mode, cluster))
+    splits = list(list_candidate_splits(mode, cluster))
     if not splits:
         return None
     engine = estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel)
@@ -85,7 +85,7 @@ def best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, worklo
     return GpuSplit(mode, *splits[fastest], simulate(mode, workload, layout(*splits[fastest])))
 
 
-def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
+def list_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
     """Yield (GPUs of the learner, number of engines)."""
     multiple = cluster.learner_multiple
     if mode.pipeline == "sync":  # learner and engines take turns on all GPUs
@@ -99,7 +99,7 @@ def candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[
             yield learner_gpus, engines
 
 
-def model_size(config: Config) -> ModelSize:
+def build_model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found.
 
     Training includes the forward pass for the old log-probabilities, whatever the configuration says: "async" needs it,

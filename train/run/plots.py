@@ -27,9 +27,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from train.errors import NoRunError
-from train.evaluation.results.result import Result, labels
-from train.evaluation.statistics.comparison import compare_with_reference, contamination_curve
-from train.evaluation.statistics.outcomes import STRATUM_KEYS, UNKNOWN, Summary, strata, summarize
+from train.evaluation.results.result import Result, label_results
+from train.evaluation.statistics.comparison import compare_with_reference, compute_contamination_curve
+from train.evaluation.statistics.outcomes import STRATUM_KEYS, UNKNOWN, Summary, summarize, summarize_groups
 from train.run.metrics_log import METRICS, TIMELINE, read_json_lines, read_metrics
 from train.run.pending_evaluation import read_evaluations
 
@@ -328,12 +328,12 @@ _MODEL_OFFSET_MONTHS = 0.12  # months between the points of two models
 
 def plot_by_month(results: Sequence[Result], out: Path, released: date | None = None) -> None:
     """Draw pass@1 by month, and since each month, into a file. Raises NoRunError if no problem has a date."""
-    names = labels(results)
+    names = label_results(results)
     for result in results:
         if all(problem.metadata.date is None for problem in result.outcomes):
             raise NoRunError(f"{result.path}: no problem has a date. Evaluate on a suite with dates, such as lcb.")
-    of_month = [_by_number(strata(result.outcomes, STRATUM_KEYS["month"])) for result in results]
-    since = [_by_number(contamination_curve(result.outcomes)) for result in results]
+    of_month = [_by_number(summarize_groups(result.outcomes, STRATUM_KEYS["month"])) for result in results]
+    since = [_by_number(compute_contamination_curve(result.outcomes)) for result in results]
     numbers = [number for months in of_month for number in months]
     if not numbers:
         raise NoRunError(f"{results[0].path}: no problem with a date has a verdict.")

@@ -87,7 +87,7 @@ def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tu
     for commitment, start in zip(commitments, range(0, len(hidden_TH), CHUNK_TOKENS), strict=True):
         bits = hidden_TH[start : start + CHUNK_TOKENS].ravel()
         indices = top_k_indices(bits, K)
-        claimed = evaluate(commitment[None, 1:], (indices % commitment[0])[None])[0]
+        claimed = evaluate_polynomials(commitment[None, 1:], (indices % commitment[0])[None])[0]
         own = bits[indices].astype(np.int64)
         same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
         errors = np.abs((claimed & _MANTISSA) - (own & _MANTISSA))[same]
@@ -128,7 +128,7 @@ def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
     for order in range(1, n_points):
         rise = divided_CK[:, order:] - divided_CK[:, order - 1 : -1]
         run = x_CK[:, order:] - x_CK[:, :-order]
-        divided_CK[:, order:] = rise % PRIME * _inverses()[run % PRIME] % PRIME
+        divided_CK[:, order:] = rise % PRIME * _compute_inverses()[run % PRIME] % PRIME
     coefficients_CK = np.zeros_like(divided_CK)
     for index in reversed(range(n_points)):
         shifted_CK = np.zeros_like(coefficients_CK)
@@ -138,7 +138,7 @@ def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
     return coefficients_CK
 
 
-def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
+def evaluate_polynomials(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
     """Return the values of each polynomial at its J points."""
     values_CJ = np.zeros_like(x_CJ)
     for index in reversed(range(coefficients_CK.shape[1])):
@@ -147,6 +147,6 @@ def evaluate(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64Array:
 
 
 @cache
-def _inverses() -> Int64Array:
+def _compute_inverses() -> Int64Array:
     """Return the inverse of each number modulo PRIME; 0 for 0."""
     return np.array([0, *(pow(number, -1, PRIME) for number in range(1, PRIME))], dtype=np.int64)

@@ -227,7 +227,7 @@ class HttpSampler:
 
     def _complete(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
         """Request a completion, with retries. Raises ValueError for a refused prompt, SamplerError for a failure."""
-        path, request = self._request(prompt, sampling.max_tokens)
+        path, request = self._build_request(prompt, sampling.max_tokens)
         request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
         # Stops left out of a request still truncate the text.
         if stops := sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]:
@@ -271,27 +271,29 @@ class HttpSampler:
             raise _TransientFailure(str(failure)) from failure
         content = reply.json_object()
         if reply.status == 200 and content.get("choices"):
-            return _completion(content, sampling, self._url)
-        error, status = _stated_error(content), reply.status
+            return _parse_completion(content, sampling, self._url)
+        error, status = _parse_error(content), reply.status
         if status == 200 and error is not None and isinstance(error.code, int) and 400 <= error.code < 600:
             status = error.code  # a gateway had already sent status 200
         if status == 400 and limit_name == _LIMIT and error is not None and _wants_new_limit(error):
             self._limit_name = _NEW_LIMIT
             return self._attempt(path, request, sampling)
         if status in _REFUSED_PROMPT and (status != 400 or error is not None):
-            raise ValueError(f"{status}, {_reason(reply)}")
+            raise ValueError(f"{status}, {_format_reason(reply)}")
         if status in (200, 400) or is_transient(status):
             raise _TransientFailure(
-                f"{status}, {_reason(reply)}",
+                f"{status}, {_format_reason(reply)}",
                 is_rate_limit=status == _RATE_LIMITED,
                 retry_after_seconds=reply.retry_after_seconds,
             )
         raise self._permanent_error(status, reply)
 
     def _permanent_error(self, status: int, reply: HttpResponse) -> SamplerError:
-        return SamplerError(f"the server at {self._url} answered {status}, {_reason(reply)}.{_ADVICE.get(status, '')}")
+        return SamplerError(
+            f"the server at {self._url} answered {status}, {_format_reason(reply)}.{_ADVICE.get(status, '')}"
+        )
 
-    def _request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
+    def _build_request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
         """Return the path for this type of prompt, and the request's fields for prompt and length."""
         if isinstance(prompt, list):
             results: dict[str, Any] = {"messages": prompt}
@@ -317,7 +319,7 @@ class HttpSampler:
         return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
 
 
-def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> SampledCompletion:
+def _parse_completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> SampledCompletion:
     """Decode the completion in a body with choices.
 
     Raises _TransientFailure if the server failed while generating, SamplerError if the body has another form.
@@ -330,16 +332,16 @@ def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> 
     message = choice.message if choice.message is not None else _Message(choice.text)
     if choice.finish_reason == "error" or (choice.message is None and choice.text is None):
         raise _TransientFailure(f"the server failed while it generated: {str(body)[:200]}")
-    whole = _text(message.content)
+    whole = _join_text(message.content)
     text = truncate_at_stop(whole, sampling.stop)
     ids = choice.token_ids or ()
     prompt_ids = content.prompt_token_ids or choice.prompt_token_ids or ()
     n_tokens = len(ids) or int(usage.completion_tokens or 0)
     reached_limit = choice.finish_reason in _TRUNCATED if choice.finish_reason else n_tokens >= sampling.max_tokens
     # the newer name first; some servers send both, with the same text
-    reasoning = _text(message.reasoning) or _text(message.reasoning_content)
+    reasoning = _join_text(message.reasoning) or _join_text(message.reasoning_content)
     if isinstance(message.content, list):
-        reasoning = reasoning or "".join(_text(part.thinking) for part in message.content)
+        reasoning = reasoning or "".join(_join_text(part.thinking) for part in message.content)
     return SampledCompletion(
         text=text,
         finish_reason="length" if reached_limit and text == whole else "stop",
@@ -351,12 +353,12 @@ def _completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> 
     )
 
 
-def _text(content: str | list[_Part] | None) -> str:
+def _join_text(content: str | list[_Part] | None) -> str:
     """Join a content that may be null or in parts."""
     return "".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
 
 
-def _stated_error(content: Mapping[str, Any]) -> _Error | None:
+def _parse_error(content: Mapping[str, Any]) -> _Error | None:
     """Return the error in a reply; None if there is none."""
     try:
         reply = msgspec.convert(content, _ErrorReply)
@@ -373,5 +375,5 @@ def _wants_new_limit(error: _Error) -> bool:
     return is_unsupported or _NEW_LIMIT in (error.message or "")
 
 
-def _reason(reply: HttpResponse) -> str:
+def _format_reason(reply: HttpResponse) -> str:
     return " ".join(reply.message().split()).rstrip(".")

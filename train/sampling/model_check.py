@@ -30,8 +30,8 @@ def check_folder(model: str) -> None:
     is_path = model.startswith(_PATH_PREFIXES) or model.count("/") > 1 or folder.exists()
     if is_path and not folder.is_file() and not (folder / "config.json").is_file():
         raise SamplerError(
-            f"{model} is not the folder of a model: it has no config.json.{_hint(folder)} Give such a folder, or a "
-            "Hub id."
+            f"{model} is not the folder of a model: it has no config.json.{_suggest_name(folder)} Give such a folder, "
+            "or a Hub id."
         )
 
 
@@ -51,8 +51,8 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
     Loads and downloads nothing: does not check a model on the Hub that is not cached.
     """
     check_tokenizer(model)
-    settings = _file(model, "tokenizer_config.json", revision)
-    if settings is None or any(_file(model, name, revision) for name in _TEMPLATE_FILES):
+    settings = _find_file(model, "tokenizer_config.json", revision)
+    if settings is None or any(_find_file(model, name, revision) for name in _TEMPLATE_FILES):
         return
     try:
         template = json.loads(settings.read_text(encoding="utf-8")).get("chat_template")
@@ -69,10 +69,10 @@ def _check_hub(model: str, revision: str | None) -> None:
     from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
 
     try:
-        if _file(model, "config.json", revision) is None:
+        if _find_file(model, "config.json", revision) is None:
             get_hf_file_metadata(hf_hub_url(model, "config.json", revision=revision), timeout=_HUB_SECONDS)
     except Exception as error:
-        hint = _hint(Path(model).expanduser())
+        hint = _suggest_name(Path(model).expanduser())
         problems: dict[type[Exception], str] = {  # subclasses before their bases
             errors.HFValidationError: f"{model} is neither a folder here nor the name of a model on the Hub.{hint}",
             errors.GatedRepoError: f"{model} is gated: accept its conditions on the Hub, then type: hf auth login, or "
@@ -91,7 +91,7 @@ def _check_hub(model: str, revision: str | None) -> None:
         raise SamplerError(next(text for kind, text in problems.items() if isinstance(error, kind))) from error
 
 
-def _file(model: str, name: str, revision: str | None) -> Path | None:
+def _find_file(model: str, name: str, revision: str | None) -> Path | None:
     """Return the path of a model's file; None if it is not on this machine."""
     folder = Path(model).expanduser()
     if folder.is_dir():
@@ -106,7 +106,7 @@ def _file(model: str, name: str, revision: str | None) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def _hint(folder: Path) -> str:
+def _suggest_name(folder: Path) -> str:
     """Suggest the folder of a model with a similar name; "" if there is none."""
     if not folder.parent.is_dir():
         return ""

@@ -52,7 +52,7 @@ def open_engine(config: Config) -> UpdatableSampler:
         from train.sampling.engine_processes import EngineProcesses
 
         spec = engine_spec(config)
-        return EngineProcesses(spec.model, config.engine, _vllm_options(config, spec))
+        return EngineProcesses(spec.model, config.engine, _build_vllm_options(config, spec))
     if config.engine.kind == "vllm":
         return SamplerThread(lambda: open_engine_in_process(config), seconds=config.engine.load_seconds)
     return open_engine_in_process(config)
@@ -84,7 +84,7 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
 
     # Trainer and engine can alternate on one GPU's memory only if nothing is sampled during training.
     takes_turns = config.rollout.pipeline == "sync" and config.evaluation.where != "idle"
-    options = {**_vllm_options(config, spec), "enable_sleep_mode": torch.cuda.is_available() and takes_turns}
+    options = {**_build_vllm_options(config, spec), "enable_sleep_mode": torch.cuda.is_available() and takes_turns}
     return VllmSampler(spec.model, **options)
 
 
@@ -94,7 +94,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     context_tokens = _context_tokens(config, str(path))
     model = str(path.resolve() if path.exists() else path)
     engine = config.engine
-    run_options: dict[str, Any] = {"whole_leases": not config.rollout.interrupt, "sampling": _sampling(config)}
+    run_options: dict[str, Any] = {"whole_leases": not config.rollout.interrupt, "sampling": _sampling_params(config)}
     if engine.kind != "vllm":
         return EngineSpec(run, model, engine.kind, context_tokens, **run_options)
     options = EngineOptions(engine.concurrency or None, engine.options).to_vllm_options()
@@ -109,7 +109,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     return EngineSpec(run, model, engine.kind, context_tokens, options, **run_options)
 
 
-def _sampling(config: Config) -> tuple[SamplingParams, ...]:
+def _sampling_params(config: Config) -> tuple[SamplingParams, ...]:
     evaluation, longest = config.evaluation, max(stage.max_tokens for stage in config.stages)
     training = SamplingParams(config.rollout.temperature, 1.0, longest, logprobs=True)
     if evaluation.where == "own" or not (evaluation.dataset or evaluation.suites):
@@ -117,7 +117,7 @@ def _sampling(config: Config) -> tuple[SamplingParams, ...]:
     return training, SamplingParams(evaluation.temperature, evaluation.top_p, evaluation.max_tokens or longest)
 
 
-def _vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
+def _build_vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
     """Return vLLM's options for an engine that the trainer starts itself."""
     transfer = {"weight_transfer_config": {"backend": nccl.BACKEND}} if config.engine.transfer == nccl.BACKEND else {}
     return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.chat_arguments)}

@@ -56,14 +56,14 @@ def gumbel_tensor(
     seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: torch.device | str = "cpu"
 ) -> Tensor:
     """Return the noise of B samples, as (B, V) in float32. Seeds are 0 to 2^64 - 1."""
-    keys_BK = torch.tensor(_keys(seeds, positions), dtype=torch.int64, device=device)
+    keys_BK = torch.tensor(_derive_keys(seeds, positions), dtype=torch.int64, device=device)
     hashed_BV = _hash(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
     # Large noise comes from small uniform values, which are the most precise.
     uniform_BV: Tensor = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
     return uniform_BV.neg_().log1p_().neg_().log_().neg_()
 
 
-def _keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[int, ...]]:
+def _derive_keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[int, ...]]:
     return [
         tuple(_mix(_mix(_mix(lane ^ (seed & _WORD)) ^ (seed >> 32)) ^ position) for lane in _LANES)
         for seed, position in zip(seeds, positions, strict=True)
@@ -100,7 +100,7 @@ class CommitmentRecorder:
         if position < len(self._logprobs):
             return
         if position % CHUNK_TOKENS == 0 and position // CHUNK_TOKENS > len(self._kept):
-            self._fold()
+            self._close_chunk()
         self._chunk[position] = hidden_H, logprob
 
     def finish(self, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
@@ -108,17 +108,17 @@ class CommitmentRecorder:
         # drop tokens sampled after the completion's end
         self._chunk = {position: value for position, value in self._chunk.items() if position < n_tokens}
         if self._chunk:
-            self._fold()
+            self._close_chunk()
         return commit_top_values(self._kept), tuple(self._logprobs)
 
-    def _fold(self) -> None:
+    def _close_chunk(self) -> None:
         rows_TH, logprobs_T = zip(*(self._chunk[position] for position in sorted(self._chunk)), strict=True)
-        self._kept.append(_top_values(torch.stack(rows_TH)))
+        self._kept.append(_select_top_values(torch.stack(rows_TH)))
         self._logprobs += torch.stack(logprobs_T).tolist()
         self._chunk.clear()
 
 
-def _top_values(rows_TH: Tensor) -> TopValues:
+def _select_top_values(rows_TH: Tensor) -> TopValues:
     """Return a chunk's K largest values, selected on the tensor's device to copy only these."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
     magnitudes = flat & MAGNITUDE

@@ -76,7 +76,7 @@ class TransformersSampler(TextSampler):
         self.max_concurrency = _MAX_CONCURRENCY
         self._waiting: list[_Running] = []  # begin with the next step
         self._batches: list[_Batch] = []
-        self._turn = threading.Lock()  # load() and close() may come from other threads
+        self._lock = threading.Lock()  # load() and close() may come from other threads
 
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
@@ -91,25 +91,25 @@ class TransformersSampler(TextSampler):
         """Begin a completion; see `Engine`."""
         if len(prompt_ids) >= self._context:
             raise ValueError(f"the prompt has {len(prompt_ids)} tokens, the model takes {self._context}")
-        with self._turn:
+        with self._lock:
             self._waiting.append(_Running(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
         """Sample a token of every completion, and return finished ones; see `Engine`."""
-        with self._turn:
+        with self._lock:
             if self._closed:
                 raise SamplerError("the sampler was closed while it had work")
             for _, completions in groupby(self._waiting, lambda each: each.sampling):
                 while chunk := list(islice(completions, _PROMPT_BATCH)):
-                    self._batches.append(self._batch(chunk))
+                    self._batches.append(self._make_batch(chunk))
             self._waiting = []
             finished = [each for batch in self._batches for each in self._step_batch(batch)]
             self._remove_ended()
-        return [(each.key, self._completion(each)) for each in finished]
+        return [(each.key, self._make_completion(each)) for each in finished]
 
     def abort(self, keys: Iterable[str]) -> None:
         dropped = set(keys)
-        with self._turn:
+        with self._lock:
             self._waiting = [each for each in self._waiting if each.key not in dropped]
             for running in (each for batch in self._batches for each in batch.completions):
                 running.has_ended = running.has_ended or running.key in dropped
@@ -119,7 +119,7 @@ class TransformersSampler(TextSampler):
     def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return log-probabilities of given tokens, before temperature; see `Engine`."""
         found = []
-        with self._turn:
+        with self._lock:
             for ids_T in map(torch.tensor, sequences):
                 logp_TV = self._model(ids_T[None]).logits[0, :-1].float().log_softmax(-1)
                 found.append(tuple(logp_TV.gather(1, ids_T[1:, None])[:, 0].tolist()))
@@ -130,7 +130,7 @@ class TransformersSampler(TextSampler):
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
         """Load full tensors under their names in the model's files; see `Engine`."""
-        with self._turn:
+        with self._lock:
             # Not strict: files omit tied tensors.
             if unknown := self._model.load_state_dict(dict(weights), strict=False).unexpected_keys:
                 raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
@@ -144,7 +144,7 @@ class TransformersSampler(TextSampler):
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
         """Return the checksums of the model's tensors; see `Engine`."""
-        with self._turn:
+        with self._lock:
             state = self._model.state_dict()
             known = [tensor for tensor in tensors if tensor.name in state]
             return {each.name: checksum(state[each.name].to(getattr(torch, each.dtype))) for each in known}
@@ -159,7 +159,7 @@ class TransformersSampler(TextSampler):
     def _remove_ended(self) -> None:
         self._batches = [batch for batch in self._batches if not all(each.has_ended for each in batch.completions)]
 
-    def _batch(self, completions: list[_Running]) -> _Batch:
+    def _make_batch(self, completions: list[_Running]) -> _Batch:
         prompts = [torch.tensor(each.prompt_ids, dtype=torch.long) for each in completions]
         pad = partial(pad_sequence, batch_first=True, padding_side="left")
         ids_BT = pad(prompts, padding_value=self._tokenizer.pad_token_id or 0)
@@ -219,7 +219,7 @@ class TransformersSampler(TextSampler):
     def _record_hidden(self, _head: Any, inputs: tuple[Tensor, ...]) -> None:
         self._hidden_BH = inputs[0][:, -1]
 
-    def _completion(self, running: _Running) -> SampledCompletion:
+    def _make_completion(self, running: _Running) -> SampledCompletion:
         ids, logprobs, versions = zip(*running.sampled, strict=True)
         whole = self._decode(ids)
         text = truncate_at_stop(whole, running.sampling.stop)

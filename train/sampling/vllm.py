@@ -76,7 +76,7 @@ class VllmSampler(TextSampler):
         self._numbers = itertools.count()
         self._closed = False
         self._finished: list[Any] = []  # outputs for the next step to return
-        self._turn = threading.Lock()  # load() and close() may come from other threads
+        self._lock = threading.Lock()  # load() and close() may come from other threads
         # _start_vllm sets torch's configuration in its own context only; other threads have other contexts.
         self._context = contextvars.copy_context()
 
@@ -102,24 +102,24 @@ class VllmSampler(TextSampler):
             output_kind=RequestOutputKind.FINAL_ONLY,
             extra_args={VERIFIABLE_KEY: noise} if sampling.verifiable else None,
         )
-        with self._turn:
+        with self._lock:
             if not self._closed:
-                self._begin(key, prompt_ids, parameters)
+                self._submit(key, prompt_ids, parameters)
                 if sampling.verifiable:
                     self._verifiable.add(key)
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
         """Sample the next tokens, and return finished completions; see `Engine` in protocol.py."""
-        with self._turn:
+        with self._lock:
             if not self._finished:
                 self._collect()
             outputs, self._finished = self._finished, []
             notes = self._take_commitments(outputs)
-        return [(output.request_id, self._completion(output, notes.get(output.request_id))) for output in outputs]
+        return [(output.request_id, self._make_completion(output, notes.get(output.request_id))) for output in outputs]
 
     def abort(self, keys: Iterable[str]) -> None:
         dropped = set(keys)
-        with self._turn:
+        with self._lock:
             self._finished = [output for output in self._finished if output.request_id not in dropped]
             if dropped and not self._closed:
                 self._engine.abort_request(list(dropped))
@@ -136,10 +136,10 @@ class VllmSampler(TextSampler):
             temperature=0, max_tokens=1, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
         keys = [f"logprobs-{next(self._numbers)}" for _ in sequences]
-        with self._turn:
+        with self._lock:
             others_run = not self._closed and self._engine.has_unfinished_requests()
             if not self._closed:
-                numbers = [self._begin(key, ids, parameters) for key, ids in zip(keys, sequences, strict=True)]
+                numbers = [self._submit(key, ids, parameters) for key, ids in zip(keys, sequences, strict=True)]
                 self._move_to_front(numbers)
             found: dict[str, Any] = {}
             while len(found) < len(keys):
@@ -171,31 +171,31 @@ class VllmSampler(TextSampler):
         if method == nccl.FINISH:
             self._load(method, version, kwargs=arguments)
             return
-        with self._turn, _translate_errors("vLLM did not receive new weights"):
+        with self._lock, _translate_errors("vLLM did not receive new weights"):
             self._llm.collective_rpc(method, kwargs=arguments)
 
     def version(self) -> int:
         """Return the version that vLLM itself reports."""
-        with self._turn:
-            return _number(self._engine.get_weight_version())
+        with self._lock:
+            return _parse_version(self._engine.get_weight_version())
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
         """Return the checksums of the engine's tensors; see `Engine` in protocol.py."""
         outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
-        with self._turn, _translate_errors("vLLM does not report its weights"):
+        with self._lock, _translate_errors("vLLM does not report its weights"):
             parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
 
     def sleep(self) -> None:
         """Free the memory of weights and cache for the learner, if they share a GPU."""
         if self._sleeps:
-            with self._turn:
+            with self._lock:
                 with self._pause_between_steps():
                     pass  # with asynchronous scheduling, a step may remain after the last completion
                 self._llm.sleep(level=_DISCARD)
 
     def _load(self, method: str, version: int, **arguments: Any) -> None:
-        with self._turn:
+        with self._lock:
             if self._closed:
                 raise SamplerError("the sampler was closed before new weights arrived")
             with _translate_errors("vLLM did not load new weights"), _synchronize_device():
@@ -234,7 +234,7 @@ class VllmSampler(TextSampler):
 
     def close(self) -> None:
         """Stop the engine after the step in progress. If that step hangs, the engine ends with the process."""
-        its_turn = self._turn.acquire(timeout=_CLOSE_SECONDS)
+        its_turn = self._lock.acquire(timeout=_CLOSE_SECONDS)
         try:
             if its_turn and not self._closed:
                 self._engine.engine_core.shutdown()
@@ -243,7 +243,7 @@ class VllmSampler(TextSampler):
             self._closed = True
         finally:
             if its_turn:
-                self._turn.release()
+                self._lock.release()
 
     @property
     def _core(self) -> Any:
@@ -251,7 +251,7 @@ class VllmSampler(TextSampler):
         return getattr(self._engine.engine_core, "engine_core", None)
 
     def _collect(self) -> None:
-        """Run a step, and store its finished outputs. The caller holds `_turn`."""
+        """Run a step, and store its finished outputs. The caller holds `_lock`."""
         if self._closed:
             raise SamplerError("the sampler was closed while it had work")
         try:
@@ -261,7 +261,7 @@ class VllmSampler(TextSampler):
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
     def _take_commitments(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
-        """Return commitments and log-probabilities of finished verifiable completions. The caller holds `_turn`."""
+        """Return commitments and log-probabilities of finished verifiable completions. The caller holds `_lock`."""
         ours = [output for output in outputs if output.request_id in self._verifiable]
         if not ours:
             return {}
@@ -271,8 +271,8 @@ class VllmSampler(TextSampler):
         self._verifiable -= finished.keys()
         return dict(zip(finished, found, strict=True))
 
-    def _begin(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
-        """Submit a request, and return the engine's id of it. The caller holds `_turn`.
+    def _submit(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
+        """Submit a request, and return the engine's id of it. The caller holds `_lock`.
 
         Raises ValueError if the model cannot take it.
         """
@@ -293,7 +293,7 @@ class VllmSampler(TextSampler):
             for request in reversed(ours):
                 waiting.prepend_request(request)
 
-    def _completion(self, output: Any, recorded: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
+    def _make_completion(self, output: Any, recorded: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
         (completion,) = output.outputs
         ids = tuple(completion.token_ids)
         commitments, logprobs = recorded or (
@@ -301,7 +301,7 @@ class VllmSampler(TextSampler):
             () if completion.logprobs is None else tuple(completion.logprobs.logprobs),
         )
         spans = completion.weight_versions or ()  # labels of the weights that sampled the tokens
-        versions = tuple(_number(span.version) for span in spans for _ in range(span.end - span.start))
+        versions = tuple(_parse_version(span.version) for span in spans for _ in range(span.end - span.start))
         if len(versions) != len(ids):
             raise SamplerError(f"vLLM reported the versions of {len(versions)} of {len(ids)} tokens")
         return SampledCompletion(
@@ -367,7 +367,7 @@ def _synchronize_device() -> Iterator[None]:
         torch.cuda.synchronize()
 
 
-def _number(label: str) -> int:
+def _parse_version(label: str) -> int:
     return 0 if label == _NO_LABEL else int(label)
 
 

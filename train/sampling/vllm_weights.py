@@ -56,7 +56,7 @@ def partial_checksums(regions: Sequence[LoadedRegion], tensor_specs: Iterable[Te
         by_parameter[id(region.module), region.parameter].append(region)
     parts: list[PartialChecksum] = []
     for of_parameter in by_parameter.values():
-        effective = _effective_weight(of_parameter[0])  # unpacking copies, so hold one at a time
+        effective = _read_effective_weight(of_parameter[0])  # unpacking copies, so hold one at a time
         if effective is None:
             continue
         for region in of_parameter:
@@ -82,7 +82,7 @@ def append_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
         yield _LM_HEAD, embedding
 
 
-def _effective_weight(region: LoadedRegion) -> Tensor | None:
+def _read_effective_weight(region: LoadedRegion) -> Tensor | None:
     """Return a parameter's values in computation; None if its layout is unknown."""
     if region.parameter == "weight" and len(region.shape) == 2 and hasattr(region.module, "cpu_linear"):
         return _unpack(region.module, *region.shape)
@@ -123,7 +123,7 @@ def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, s
                 if hasattr(tensor, "weight_loader"):  # those of a reload wait until a layer is complete
                     tensor.weight_loader = layerwise._get_original_loader(tensor)
         yield {
-            _storage(tensor): (module, name, tensor)
+            _storage_id(tensor): (module, name, tensor)
             for module in model.modules()
             for name, tensor in module.named_parameters(recurse=False)
         }
@@ -139,7 +139,7 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._parameters = parameters
-        self._names = {_storage(tensor): name for name, tensor in tensors.items()}
+        self._names = {_storage_id(tensor): name for name, tensor in tensors.items()}
         self.placements: list[LoadedRegion] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -151,16 +151,18 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
     def _record(self, target: Tensor, source: Tensor) -> None:
-        name = self._names.get(_storage(source))
-        if name is not None and (place := self._parameters.get(_storage(target))) is not None:
+        name = self._names.get(_storage_id(source))
+        if name is not None and (place := self._parameters.get(_storage_id(target))) is not None:
             module, parameter, whole = place
-            found = LoadedRegion(name, _region(source), module, parameter, _region(target), tuple(whole.shape))
+            found = LoadedRegion(
+                name, _make_region(source), module, parameter, _make_region(target), tuple(whole.shape)
+            )
             self.placements.append(found)
 
 
-def _storage(tensor: Tensor) -> int:
+def _storage_id(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _region(view: Tensor) -> Region:
+def _make_region(view: Tensor) -> Region:
     return Region(tuple(view.shape), view.stride(), int(view.storage_offset()))

@@ -89,7 +89,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
         """Track requests that are added, removed or moved to other rows."""
-        process_dict_updates(self._requests, batch_update, _request)
+        process_dict_updates(self._requests, batch_update, _make_request)
 
     def apply(self, logits: Tensor) -> Tensor:
         """Choose the next tokens, with the hidden states of the same step and rows."""
@@ -97,7 +97,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         for temperature in sorted({self._requests[row].temperature for row in rows}):
             same = [row for row in rows if self._requests[row].temperature == temperature]
             for start in range(0, len(same), _ROWS):
-                self._decide(logits, same[start : start + _ROWS], temperature)
+                self._choose_tokens(logits, same[start : start + _ROWS], temperature)
         self._hidden_BH = None
         return logits
 
@@ -105,7 +105,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         """Store the inputs of the output layer, as its forward pre-hook."""
         self._hidden_BH = inputs[1]  # inputs[0] is the layer itself
 
-    def _decide(self, logits: Tensor, rows: list[int], temperature: float) -> None:
+    def _choose_tokens(self, logits: Tensor, rows: list[int], temperature: float) -> None:
         requests = [self._requests[row] for row in rows]
         seeds, positions = [each.seed for each in requests], [len(each.token_ids) for each in requests]
         _, logp_B, noisy_BV = sample_tokens(logits[rows], temperature, seeds, positions)
@@ -116,6 +116,6 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
             self.recorders.setdefault(request.key, CommitmentRecorder()).record(position, self._hidden_BH[row], logp)
 
 
-def _request(parameters: Any, _prompt_ids: list[int] | None, token_ids: list[int]) -> _Request | None:
+def _make_request(parameters: Any, _prompt_ids: list[int] | None, token_ids: list[int]) -> _Request | None:
     given = (parameters.extra_args or {}).get(VERIFIABLE_KEY)
     return None if given is None else _Request(**given, token_ids=token_ids)

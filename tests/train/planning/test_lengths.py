@@ -11,7 +11,7 @@ from train.planning.simulate import LogNormalLengths
 @pytest.mark.parametrize(("mean", "limit"), [(9000, 32768), (17500, 32768), (40, 96)])
 def test_lengths_have_the_mean_and_the_limit_that_were_asked_for(mean: int, limit: int) -> None:
     lengths, rng = LogNormalLengths.with_mean(mean, limit=limit), random.Random(0)
-    drawn = [lengths.draw(rng) for _ in range(20_000)]
+    drawn = [lengths.sample(rng) for _ in range(20_000)]
     assert lengths.mean == pytest.approx(mean, rel=0.001)
     assert fmean(drawn) == pytest.approx(mean, rel=0.02)
     assert max(drawn) == limit

@@ -16,7 +16,7 @@ from train.sampling.commitment import (
     MalformedCommitment,
     commitment_distances,
     decode_commitments,
-    evaluate,
+    evaluate_polynomials,
     injective_modulus,
     interpolate,
     top_k_indices,
@@ -125,7 +125,7 @@ def test_whatever_the_bytes_are_nothing_else_is_raised() -> None:
 def test_polynomials_go_through_their_points(points: list[tuple[int, int]]) -> None:
     by_x = dict(points)
     x, y = np.array([list(by_x)]), np.array([list(by_x.values())])
-    assert (evaluate(interpolate(x, y), x) == y).all()
+    assert (evaluate_polynomials(interpolate(x, y), x) == y).all()
 
 
 @given(st.sets(st.integers(0, 10**6), min_size=1, max_size=128))

@@ -68,7 +68,7 @@ class Contest:
     old_ratings: tuple[int, ...]
 
     @classmethod
-    def of(
+    def create(
         cls,
         id: int,
         name: str,
@@ -90,12 +90,12 @@ class Contest:
         return cls(id, name, type, start, tuple(problems), tuple(best_first), tuple(sorted(old_ratings, reverse=True)))
 
 
-def problem_id(keys: Sequence[tuple[int, str]]) -> str:
+def format_problem_id(keys: Sequence[tuple[int, str]]) -> str:
     """Return the id of a problem with these keys, such as codeforces/2018/A,2019/C; "" without keys."""
     return "codeforces/" + ",".join(f"{contest}/{index}" for contest, index in keys) if keys else ""
 
 
-def problem_key(id: str) -> tuple[int, str]:
+def parse_problem_key(id: str) -> tuple[int, str]:
     """Parse the contest and index of a problem's id such as 1971A, 1971/A, 1971_d2 or CF1971A.
 
     Raises CurateError if the id has another form.
@@ -106,10 +106,10 @@ def problem_key(id: str) -> tuple[int, str]:
     return int(match[1]), match[2].upper()
 
 
-def problem_keys(id: str) -> list[tuple[int, str]]:
+def parse_problem_keys(id: str) -> list[tuple[int, str]]:
     """Return contest and index of a problem of the suite, its primary one first; none if its contest is unknown."""
     try:
-        return [problem_key(part) for part in id.split(",")]
+        return [parse_problem_key(part) for part in id.split(",")]
     except CurateError:
         return []
 
@@ -124,7 +124,7 @@ class UnmatchedProblems:
 
     def __init__(self) -> None:
         self._ids: dict[str, list[str]] = {}
-        for id, digest in _deepcoder_problems():
+        for id, digest in _load_deepcoder_problems():
             self._ids.setdefault(digest, []).append(id)
 
     def pop_id(self, text: str) -> str:
@@ -135,7 +135,7 @@ class UnmatchedProblems:
 
 
 @cache
-def _deepcoder_problems() -> list[tuple[str, str]]:
+def _load_deepcoder_problems() -> list[tuple[str, str]]:
     return [(id, digest) for id, digest in json.loads(_DEEPCODER_PROBLEMS.read_text())]
 
 
@@ -168,7 +168,7 @@ class ContestMetadata:
 
     def fill_missing(self, id: str, metadata: ProblemMetadata) -> ProblemMetadata:
         """Fill unknown metadata of a problem from the contests."""
-        known = (self._known[key] for key in problem_keys(id) if key in self._known)
+        known = (self._known[key] for key in parse_problem_keys(id) if key in self._known)
         difficulty, day = next(known, (None, None))
         return replace(metadata, difficulty=metadata.difficulty or difficulty, date=metadata.date or day)
 
@@ -198,7 +198,7 @@ def write_contests(path: Path, contests: Iterable[Contest]) -> None:
         for contest in sorted(contests, key=lambda contest: contest.id)
     ]
     unfinished = path.with_name(path.name + ".unfinished")
-    pq.write_table(pa.Table.from_pylist(rows, schema=_schema()), unfinished, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(rows, schema=_build_schema()), unfinished, compression="zstd")
     unfinished.replace(path)
 
 
@@ -211,10 +211,10 @@ def read_contests(path: Path) -> list[Contest]:
         table = pq.read_table(path)
     except (OSError, pa.ArrowInvalid) as error:
         raise CurateError(f"{path} cannot be read as a file of contests: {error}") from None
-    if not table.schema.equals(_schema()):
+    if not table.schema.equals(_build_schema()):
         raise CurateError(f"{path} is not a file of contests. Fetch the contests again.")
     return [
-        Contest.of(
+        Contest.create(
             row["contest"],
             row["name"],
             row["type"],
@@ -227,7 +227,7 @@ def read_contests(path: Path) -> list[Contest]:
     ]
 
 
-def _schema() -> Any:
+def _build_schema() -> Any:
     import pyarrow as pa
 
     problem = pa.struct([("index", pa.string()), ("points", pa.float64()), ("rating", pa.int16())])

@@ -145,7 +145,7 @@ def parse_contest(standings: Any, rating_changes: Any) -> Contest:
     Raises CurateError if Codeforces refused a request, a field is missing, the replies belong to different contests, or
     the contest is not over.
     """
-    table, changes = _result(standings, "standings"), _result(rating_changes, "rating changes")
+    table, changes = _extract_result(standings, "standings"), _extract_result(rating_changes, "rating changes")
     try:
         contest = table["contest"]
         if contest["phase"] != "FINISHED":
@@ -161,12 +161,12 @@ def parse_contest(standings: Any, rating_changes: Any) -> Contest:
             handle = row["party"]["members"][0]["handle"]
             if handle in old_ratings:
                 scores[handle] = (float(row["points"]), float(row["penalty"]))
-        return Contest.of(
+        return Contest.create(
             int(contest["id"]),
             str(contest["name"]),
             str(contest["type"]),
             datetime.fromtimestamp(contest["startTimeSeconds"], UTC).date(),
-            [_problem(problem) for problem in table["problems"]],
+            [_parse_problem(problem) for problem in table["problems"]],
             list(scores.values()),
             [old_ratings[handle] for handle in scores],
         )
@@ -174,7 +174,7 @@ def parse_contest(standings: Any, rating_changes: Any) -> Contest:
         raise CurateError(f"A reply of Codeforces lacks a field ({error!r}). Fetch the contest again.") from error
 
 
-def _result(answer: Any, name: str) -> Any:
+def _extract_result(answer: Any, name: str) -> Any:
     content = answer if isinstance(answer, Mapping) else {}
     if content.get("status") != "OK" or "result" not in content:
         reason = content.get("comment", "without a reason")
@@ -182,7 +182,7 @@ def _result(answer: Any, name: str) -> Any:
     return content["result"]
 
 
-def _problem(problem: Mapping[str, Any]) -> ContestProblem:
+def _parse_problem(problem: Mapping[str, Any]) -> ContestProblem:
     points, rating = problem.get("points"), problem.get("rating")
     return ContestProblem(
         str(problem["index"]), None if points is None else float(points), None if rating is None else int(rating)

@@ -31,12 +31,12 @@ from train.evaluation.codeforces.contests import (
     Contest,
     ContestProblem,
     default_path,
-    problem_key,
-    problem_keys,
+    parse_problem_key,
+    parse_problem_keys,
     read_contests,
 )
 from train.evaluation.statistics.intervals import bootstrap_interval
-from train.evaluation.statistics.outcomes import ProblemOutcomes, tests_source
+from train.evaluation.statistics.outcomes import ProblemOutcomes, describe_tests_source
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class PercentileTable:
     n_below: tuple[int, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, name: str, n_users: Mapping[int, int]) -> Self:
+    def from_counts(cls, name: str, n_users: Mapping[int, int]) -> Self:
         """Build the table from the number of users with each rating. Raises ValueError without users."""
         ratings = tuple(sorted(n_users))
         n_below = tuple(accumulate((n_users[rating] for rating in ratings), initial=0))
@@ -82,7 +82,7 @@ class PercentileTable:
 def deepcoder_2024() -> PercentileTable:
     """Return the table of DeepCoder's percentiles: 89,352 users in 2024. See SOURCES.md."""
     n_users = json.loads(_RATINGS_2024.read_text())
-    return PercentileTable.of("ratings_2024 (DeepCoder)", {int(rating): n for rating, n in n_users.items()})
+    return PercentileTable.from_counts("ratings_2024 (DeepCoder)", {int(rating): n for rating, n in n_users.items()})
 
 
 def first_right_probabilities(n: int, n_correct: int) -> dict[int | None, float]:
@@ -154,24 +154,24 @@ class _Seed:
         self._n_rated = [0] * (self._highest - self._lowest + 1)  # participants by rating, from the lowest
         for rating in old_ratings:
             self._n_rated[rating - self._lowest] += 1
-        self._known: dict[int, float] = {}
-        self._of_rank: dict[int, int] = {}
+        self._seed_by_rating: dict[int, float] = {}
+        self._rating_by_rank: dict[int, int] = {}
 
     def rating(self, rank: int) -> int:
         """Return the highest rating whose seed is at least this rank, at least 0."""
-        if rank not in self._of_rank:
+        if rank not in self._rating_by_rank:
             low, high = 0, max(0, self._highest) + 100
             while high - low > 1:
                 middle = (low + high) // 2
                 low, high = (low, middle) if self._seed(middle) < rank else (middle, high)
-            self._of_rank[rank] = low
-        return self._of_rank[rank]
+            self._rating_by_rank[rank] = low
+        return self._rating_by_rank[rank]
 
     def _seed(self, rating: int) -> float:
-        if rating not in self._known:
+        if rating not in self._seed_by_rating:
             losses = map(_chance_to_lose, range(rating - self._lowest, rating - self._highest - 1, -1))
-            self._known[rating] = 1 + sum(map(mul, self._n_rated, losses))
-        return self._known[rating]
+            self._seed_by_rating[rating] = 1 + sum(map(mul, self._n_rated, losses))
+        return self._seed_by_rating[rating]
 
 
 @cache
@@ -230,9 +230,9 @@ class Rating:
     @property
     def summary_line(self) -> str:
         """The rating with its interval, percentile and source of tests, in one line."""
-        value = f"{self.rating:.0f} ({_range(self.low, self.high, 0)})"
+        value = f"{self.rating:.0f} ({_format_range(self.low, self.high, 0)})"
         tests = f"tests: {self.tests_source}{', an upper bound' if self.is_upper_bound else ''}"
-        percentiles = f"{self.percentile:.1f} ({_range(self.percentile_low, self.percentile_high, 1)})"
+        percentiles = f"{self.percentile:.1f} ({_format_range(self.percentile_low, self.percentile_high, 1)})"
         what = f"over {len(self.contests)} contests with {self.attempts} attempts"
         return f"rating {value} {what}, percentile {percentiles} of {self.table}; {tests}"
 
@@ -251,7 +251,7 @@ class Rating:
         return [f"Codeforces {self.summary_line}", *(f"  {remark}" for remark in remarks)]
 
 
-def _range(low: float | None, high: float | None, digits: int) -> str:
+def _format_range(low: float | None, high: float | None, digits: int) -> str:
     return "no interval" if low is None or high is None else f"{low:.{digits}f}-{high:.{digits}f}"
 
 
@@ -267,7 +267,7 @@ def rate_model(
     """
     of_contest: dict[int, dict[str, ProblemOutcomes]] = {}
     for problem in outcomes:
-        contest_id, index = problem_key(problem.id)
+        contest_id, index = parse_problem_key(problem.id)
         problems = of_contest.setdefault(contest_id, {})
         if index in problems:
             raise CurateError(f"The problem {problem.id} occurs twice. Evaluate on a set without repeated problems.")
@@ -281,7 +281,7 @@ def rate_model(
     low, high = (
         bootstrap_interval(values, fmean, n_resamples=_N_RESAMPLES, seed=seed) if len(found) > 1 else (None, None)
     )
-    source = tests_source(outcomes) or "unknown"
+    source = describe_tests_source(outcomes) or "unknown"
     return Rating(
         suite="codeforces",
         tests_source=source,
@@ -351,7 +351,7 @@ def rate_evaluation(
     ]
     if not any(problem.n for problem in posed):
         return ()
-    source = tests_source(problems) or "unknown"  # of all problems, including those outside these contests
+    source = describe_tests_source(problems) or "unknown"  # of all problems, including those outside these contests
     return (
         replace(
             rate_model(posed, contests, deepcoder_2024(), seed=seed),
@@ -366,7 +366,7 @@ def _group_by_contest(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, st
     """Return the problems by contest and index. A problem of several contests is in each, unless another one has that
     key.
     """
-    keys = [problem_keys(problem.id) for problem in problems]
+    keys = [parse_problem_keys(problem.id) for problem in problems]
     posed = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
     for others, problem in zip(keys, problems, strict=True):
         for key in others[1:]:

@@ -74,13 +74,13 @@ class CallJudge:
         parts = [[name, reference.digest] for name, reference in self.parts]
         return ["calls", parts, self.tolerance, self.preamble, limits, *extraction_identity(self.extraction)]
 
-    def submission(self, completion: str) -> Program | None:
+    def extract_program(self, completion: str) -> Program | None:
         """Extract the program; None if there is none."""
         entry_points = tuple({reference.entry_point for _, reference in self.parts})
         return extract_program(self.extraction, completion, ExpectedProgram(PYTHON_ONLY, entry_points, self.prompt))
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        program = self.submission(completion)
+        program = self.extract_program(completion)
         return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox, time_factor)
 
     def judge_program(self, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> JudgeResult:
@@ -111,11 +111,11 @@ class CallJudge:
             sandbox,
             max_seconds=max_seconds,
         )
-        wrong = first_mismatch_index(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
+        wrong = find_first_mismatch(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
         return calls.verdict if wrong is None else Verdict.WRONG_ANSWER
 
 
-def first_mismatch_index(
+def find_first_mismatch(
     entry_point: str,
     tolerance: float,
     inputs: Sequence[str],
@@ -129,14 +129,14 @@ def first_mismatch_index(
     inputs       lists of arguments, each as JSON of its encoding
     """
     for place, (output, wanted) in enumerate(zip(outputs, expected, strict=False)):
-        if entry_point not in _OWN_RULES and _identical(output, wanted):
+        if entry_point not in _OWN_RULES and _is_identical(output, wanted):
             continue
         if not _is_right(entry_point, tolerance, inputs[place], output, expected[: place + 1]):
             return place
     return None
 
 
-def _identical(output: CallOutput, wanted: CallOutput) -> bool:
+def _is_identical(output: CallOutput, wanted: CallOutput) -> bool:
     """Return whether two small values have equal texts, and may equal themselves."""
     is_small = not (output.is_digest or wanted.is_digest)
     return is_small and output.text == wanted.text and not any(mark in output.text for mark in _NEVER_IDENTICAL)
@@ -149,22 +149,22 @@ def _is_right(
     wanted = expected[-1]
     if output.is_digest or wanted.is_digest:
         return entry_point == _ALWAYS_RIGHT or equal_outputs(output, wanted)
-    before = _tolerance(tolerance, expected[:-1])
+    before = _effective_tolerance(tolerance, expected[:-1])
     try:
         actual, right = json.loads(output.text), json.loads(wanted.text)
         if entry_point in _OWN_RULES:
             is_right = _OWN_RULES[entry_point](actual, right, sandbox_runner.decode(json.loads(arguments)), before)
         else:
-            is_right = _equal(actual, right)
+            is_right = _are_equal(actual, right)
         if is_right:
             return True
-        current = _tolerance(tolerance, expected)
+        current = _effective_tolerance(tolerance, expected)
         return current != 0 and _is_close(actual, right, current)
     except Exception:  # not an encoding, or unsupported by the rule: EvalPlus fails it, too
         return False
 
 
-def _tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
+def _effective_tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
     return tolerance or (FLOAT_TOLERANCE if any(map(_consists_of_floats, expected)) else 0.0)
 
 
@@ -180,14 +180,16 @@ def _is_float(tree: Tree) -> bool:
     return isinstance(_unwrap_subclass(tree), float)
 
 
-def _equal(actual: Tree, expected: Tree) -> bool:
+def _are_equal(actual: Tree, expected: Tree) -> bool:
     try:
-        return sandbox_runner.canonical_text(_value(actual)) == sandbox_runner.canonical_text(_value(expected))
+        return sandbox_runner.canonical_text(_decode_untrusted(actual)) == sandbox_runner.canonical_text(
+            _decode_untrusted(expected)
+        )
     except sandbox_runner.IncomparableValueError:
         return False
 
 
-def _value(tree: Tree) -> Any:
+def _decode_untrusted(tree: Tree) -> Any:
     return sandbox_runner.decode(tree, untrusted=True)
 
 
@@ -195,7 +197,7 @@ def _unwrap_subclass(tree: Tree) -> Tree:
     return tree["a"][1] if isinstance(tree, dict) and "a" in tree else tree
 
 
-def _kind(tree: Tree) -> str:
+def _class_name(tree: Tree) -> str:
     if isinstance(tree, dict):
         ((tag, held),) = tree.items()
         return str(held[0] if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag))
@@ -206,7 +208,7 @@ def _is_close(actual: Tree, expected: Tree, tolerance: float) -> bool:
     """Return whether two values of one class, and sequences of one length, are equal by numpy.allclose."""
     import numpy as np
 
-    if _kind(actual) != _kind(expected):
+    if _class_name(actual) != _class_name(expected):
         return False
     ours, theirs = _to_numbers(actual), _to_numbers(expected)
     if isinstance(theirs, list) and len(ours) != len(theirs):
@@ -243,11 +245,11 @@ def _accept_any(actual: Tree, expected: Tree, arguments: list[Any], tolerance: f
 
 
 def _equal_or_zero(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
-    return _equal(actual, expected) or _equal(actual, 0)
+    return _are_equal(actual, expected) or _are_equal(actual, 0)
 
 
 def _equal_or_pyramid_area(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
-    if _equal(actual, expected):
+    if _are_equal(actual, expected):
         return True
     base, height = arguments
     area = round(base**2 + 2 * base * math.sqrt((base / 2) ** 2 + height**2))
@@ -255,19 +257,19 @@ def _equal_or_pyramid_area(actual: Tree, expected: Tree, arguments: list[Any], t
 
 
 def _equal_or_digit_distance(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
-    if _equal(actual, expected):
+    if _are_equal(actual, expected):
         return True
     first, second = map(str, arguments)
     width = max(len(first), len(second))
     pairs = zip(first.zfill(width), second.zfill(width), strict=True)
-    return _equal(actual, sum(abs(int(one) - int(other)) for one, other in pairs))
+    return _are_equal(actual, sum(abs(int(one) - int(other)) for one, other in pairs))
 
 
 def _have_same_members(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
-    return _members(actual) == _members(expected)
+    return _canonical_items(actual) == _canonical_items(expected)
 
 
-def _members(tree: Tree) -> set[str]:
+def _canonical_items(tree: Tree) -> set[str]:
     """Return the canonical texts of an iterable's items. Raises TypeError if they cannot form a set."""
     tree = _unwrap_subclass(tree)
     if isinstance(tree, str):
@@ -279,7 +281,7 @@ def _members(tree: Tree) -> set[str]:
         )
     if not isinstance(tree, list) or not all(map(_is_hashable, tree)):
         raise TypeError("not the members of a set")
-    return {sandbox_runner.canonical_text(_value(item)) for item in tree}
+    return {sandbox_runner.canonical_text(_decode_untrusted(item)) for item in tree}
 
 
 def _is_hashable(tree: Tree) -> bool:

@@ -110,7 +110,7 @@ def run_calls(
     seconds = min(max_seconds, sum(limits) or max_seconds) + _EXTRA_SECONDS
     for memory_mb in MEMORY_MB:
         allowed = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
-        calls = _read(sandbox.run(Program(_runner_source()), request, allowed), len(inputs))
+        calls = _parse_results(sandbox.run(Program(_runner_source()), request, allowed), len(inputs))
         if calls.verdict is not Verdict.MEMORY_LIMIT:
             break
     return calls
@@ -121,18 +121,18 @@ def _runner_source() -> str:
     return Path(sandbox_runner.__file__).read_text(encoding="utf-8")
 
 
-def _read(result: RunResult, n_inputs: int) -> CallResults:
+def _parse_results(result: RunResult, n_inputs: int) -> CallResults:
     *lines, _ = result.stdout.split(b"\n", n_inputs)  # an incomplete last line claims nothing
     outputs: list[CallOutput] = []
     for line in lines:
-        output = _output(line)
+        output = _parse_output(line)
         if output is None:
-            return CallResults(tuple(outputs), _end(line, result))
+            return CallResults(tuple(outputs), _failure_verdict(line, result))
         outputs.append(output)
-    return CallResults(tuple(outputs), Verdict.ACCEPTED if len(outputs) == n_inputs else _end(b"", result))
+    return CallResults(tuple(outputs), Verdict.ACCEPTED if len(outputs) == n_inputs else _failure_verdict(b"", result))
 
 
-def _output(line: bytes) -> CallOutput | None:
+def _parse_output(line: bytes) -> CallOutput | None:
     """Parse the output that a line claims; None if there is none."""
     if len(line) > sandbox_runner.MAX_JSON_CHARS + 100:
         return None
@@ -146,7 +146,7 @@ def _output(line: bytes) -> CallOutput | None:
         return None
 
 
-def _end(line: bytes, result: RunResult) -> Verdict:
+def _failure_verdict(line: bytes, result: RunResult) -> Verdict:
     """Return why a run has no further output: its process was killed, or its last line is an error."""
     if result.outcome in _VERDICT_OF_OUTCOME:
         return _VERDICT_OF_OUTCOME[result.outcome]
@@ -172,16 +172,16 @@ class Reference:
         return _sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
 
 
-_computed: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_SIZE)
+_expected_outputs: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_SIZE)
 
 
 def compute_expected_outputs(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
     """Return the outputs of the reference. Raises SandboxError, and NoVerdictError if the reference fails."""
-    return _computed.get(reference.digest, lambda: _load_or_compute(reference, sandbox), lambda outputs: True)
+    return _expected_outputs.get(reference.digest, lambda: _load_or_compute(reference, sandbox), lambda outputs: True)
 
 
 def _load_or_compute(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
-    path = _folder() / f"{reference.digest[:32]}-{_version()}.json.gz"
+    path = _cache_folder() / f"{reference.digest[:32]}-{_version_digest()}.json.gz"
     outputs = _read_cache(path, len(reference.inputs))
     if outputs is not None:
         return outputs
@@ -200,12 +200,12 @@ def _load_or_compute(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput
     return calls.outputs
 
 
-def _folder() -> Path:
+def _cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "expected-outputs"
 
 
 @cache
-def _version() -> str:
+def _version_digest() -> str:
     """Return a digest of what expected outputs depend on besides their reference."""
     return _sha256(_runner_source() + platform.python_version())[:12]
 

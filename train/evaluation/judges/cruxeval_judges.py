@@ -65,7 +65,7 @@ class OutputJudge:
             return JudgeResult(NO_ANSWER)
         if len(expression) > _MAX_EXPRESSION_CHARS:
             return _WRONG
-        wanted = _literal_value(self.output, sandbox)
+        wanted = _evaluate_literal(self.output, sandbox)
         return _compare(_run_expression(expression, time_factor * self.seconds, sandbox), wanted)
 
 
@@ -94,13 +94,13 @@ class InputJudge:
             return JudgeResult(NO_ANSWER)
         if len(call) > _MAX_EXPRESSION_CHARS or not _is_call(call):
             return _WRONG
-        wanted = _literal_value(self.output, sandbox)
+        wanted = _evaluate_literal(self.output, sandbox)
         seconds = time_factor * self.seconds
         collect = self.code + _COLLECT
         found = _run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), seconds, sandbox, preamble=collect)
         if not found.outputs:
             return JudgeResult(found.verdict.value)
-        arguments = _plain_arguments(found.outputs[0].text)
+        arguments = _reencode_arguments(found.outputs[0].text)
         if arguments is None:
             return _WRONG
         return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [seconds], sandbox), wanted)
@@ -111,17 +111,17 @@ def extract_predicted_output(completion: str, *, asks_for_steps: bool) -> str:
 
     asks_for_steps: whether the prompt asks for steps before the answer
     """
-    text = _answer(completion, asks_for_steps)
+    text = _extract_answer(completion, asks_for_steps)
     return text.split("==")[1].strip() if "==" in text else text
 
 
 def extract_predicted_input(completion: str, *, asks_for_steps: bool) -> str:
     """Extract the predicted call of the function; empty if there is none."""
-    text = _answer(completion, asks_for_steps).split("==")[0]
+    text = _extract_answer(completion, asks_for_steps).split("==")[0]
     return text.split("assert")[1].strip() if "assert" in text else text.strip()
 
 
-def _answer(completion: str, asks_for_steps: bool) -> str:
+def _extract_answer(completion: str, asks_for_steps: bool) -> str:
     text = strip_thinking(completion, lambda rest: _BEGIN in rest) or ""
     if _BEGIN in text:
         return text.split(_BEGIN)[1].split(_END)[0].strip()
@@ -152,14 +152,14 @@ def _run_expression(expression: str, seconds: float, sandbox: Sandbox, *, preamb
     return run_calls([preamble, program], _NAME, [_NO_ARGUMENTS], [seconds], sandbox)
 
 
-def _literal_value(literal: str, sandbox: Sandbox) -> CallOutput:
+def _evaluate_literal(literal: str, sandbox: Sandbox) -> CallOutput:
     """Evaluate a literal of a dataset, which is trusted."""
     reference = Reference(f"def {_NAME}():\n    return (\n{literal}\n)\n", _NAME, (_NO_ARGUMENTS,))
     (value,) = compute_expected_outputs(reference, sandbox)
     return value
 
 
-def _plain_arguments(claimed: str) -> str | None:
+def _reencode_arguments(claimed: str) -> str | None:
     """Return the arguments as JSON of their encoding; None if the claim is invalid.
 
     A hostile expression may claim any text, so only parsed and re-encoded JSON is passed on.

@@ -47,14 +47,14 @@ def sanitize(completion: str, entry_points: Sequence[str]) -> str:
     entry_points: functions that the tests call; empty: keep every function, class and assignment
     """
     with _filters, warnings.catch_warnings(action="ignore"):  # about escapes in a completion's strings
-        run = longest_run(completion)
-        source, tree = _parsed_end(run)
+        run = find_longest_run(completion)
+        source, tree = _parse_end(run)
     lines = [line.encode() for line in io.StringIO(source, newline="")]
-    kept = _imports(tree) + _reachable(_definitions(tree), entry_points)
-    return "\n".join(_source(lines, node) for node in kept).strip() or run
+    kept = _select_imports(tree) + _select_reachable(_collect_definitions(tree), entry_points)
+    return "\n".join(_extract_source(lines, node) for node in kept).strip() or run
 
 
-def _parsed_end(run: str) -> tuple[str, ast.Module]:
+def _parse_end(run: str) -> tuple[str, ast.Module]:
     """Return a run with its tree; for a line that does not parse, its parsable end, as tree-sitter reads it."""
     begins = [0] if len(run) > _MAX_LINE_CHARS else [0, *(word.start() for word in _WORD.finditer(run))]
     for begin in begins:
@@ -71,7 +71,7 @@ def _parse(source: str) -> ast.Module | Exception:
         return error
 
 
-def _imports(tree: ast.Module) -> list[ast.stmt]:
+def _select_imports(tree: ast.Module) -> list[ast.stmt]:
     return [
         node
         for node in tree.body
@@ -79,7 +79,7 @@ def _imports(tree: ast.Module) -> list[ast.stmt]:
     ]
 
 
-def _definitions(tree: ast.Module) -> dict[str | None, ast.stmt]:
+def _collect_definitions(tree: ast.Module) -> dict[str | None, ast.stmt]:
     """Return the top-level definitions by name, in order; the key None is an assignment without a name."""
     found: dict[str | None, ast.stmt] = {}
     for node in tree.body:
@@ -99,7 +99,7 @@ def _assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
     return next((part.id for part in parts if isinstance(part, ast.Name)), None)
 
 
-def _reachable(definitions: dict[str | None, ast.stmt], entry_points: Sequence[str]) -> list[ast.stmt]:
+def _select_reachable(definitions: dict[str | None, ast.stmt], entry_points: Sequence[str]) -> list[ast.stmt]:
     """Return the entry points and the definitions that they use, directly or not."""
     if not entry_points:
         return list(definitions.values())
@@ -107,13 +107,13 @@ def _reachable(definitions: dict[str | None, ast.stmt], entry_points: Sequence[s
     reached = set(waiting)
     while waiting:
         node = definitions.get(waiting.pop())
-        names = set() if node is None else _names(node) - reached
+        names = set() if node is None else _collect_names(node) - reached
         reached |= names
         waiting.extend(names)
     return [node for name, node in definitions.items() if name in reached]
 
 
-def _names(node: ast.stmt) -> set[str]:
+def _collect_names(node: ast.stmt) -> set[str]:
     """Return every name in a statement: of variables, attributes, parameters, keywords and modules."""
     texts: list[str] = []
     for part in ast.walk(node):
@@ -123,14 +123,14 @@ def _names(node: ast.stmt) -> set[str]:
     return {name for text in texts for name in text.split(".")}
 
 
-def _source(lines: list[bytes], node: ast.stmt) -> str:
+def _extract_source(lines: list[bytes], node: ast.stmt) -> str:
     """Return the text of a statement. Its columns count bytes."""
     last_line, end = node.end_lineno or 0, node.end_col_offset  # never None in parsed nodes
     before = b"".join(lines[node.lineno - 1 : last_line - 1])
     return (before + lines[last_line - 1][:end])[node.col_offset :].decode()
 
 
-def longest_run(text: str) -> str:
+def find_longest_run(text: str) -> str:
     """Return the longest run of lines that parses as Python, or the first line if no two lines do."""
     lines = _UNPARSABLE.sub("\ufffd", text).split("\n")
     runs = _Runs(lines)
@@ -141,7 +141,7 @@ def longest_run(text: str) -> str:
         last = runs.last_line(first, most)
         n_filled = runs.n_filled(first, last)
         if n_filled > most and last > first:
-            begin, end, most = first, runs.without_blank_end(first, last), n_filled
+            begin, end, most = first, runs.trim_blank_end(first, last), n_filled
     return "\n".join(lines[begin : end + 1])
 
 
@@ -189,7 +189,7 @@ class _Runs:
             self._last[begin] = self._find_last(begin, most - self.n_filled(first, begin - 1))
         return self._last[begin]
 
-    def without_blank_end(self, first: int, last: int) -> int:
+    def trim_blank_end(self, first: int, last: int) -> int:
         """Return the last line of a run that parses, without unneeded blank lines at its end."""
         end = last
         while end > first + 1 and self.n_filled(end, last) == 0:
@@ -208,13 +208,13 @@ class _Runs:
             parsed = self._parse(begin, tried)
             if isinstance(parsed, ast.Module):
                 if tried == last:
-                    self._note_statements(parsed, begin, last)
+                    self._record_statements(parsed, begin, last)
                     return last
                 n_tried *= _GROWTH_FACTOR
             elif tried < last and self._may_continue(parsed, tried):
                 n_tried *= _GROWTH_FACTOR
             else:
-                last = self._line_before(parsed, tried)
+                last = self._last_candidate(parsed, tried)
         return begin - 1
 
     def _may_continue(self, failure: _Failure, tried: int) -> bool:
@@ -222,7 +222,7 @@ class _Runs:
         is_at_end = self._next_code[min(failure.line, tried) + 1] > tried
         return is_at_end or any(text in failure.message for text in _OPEN)
 
-    def _line_before(self, failure: _Failure, tried: int) -> int:
+    def _last_candidate(self, failure: _Failure, tried: int) -> int:
         """Return the last possible line of a run, after one up to `tried` failed."""
         line = min(failure.line, tried)
         if failure.message.startswith("expected 'except'"):
@@ -243,7 +243,7 @@ class _Runs:
         self.left -= self._offsets[min(failure.line, last) + 1] - self._offsets[first] + len(source) // _FAILURE_SHARE
         return failure
 
-    def _note_statements(self, tree: ast.Module, begin: int, last: int) -> None:
+    def _record_statements(self, tree: ast.Module, begin: int, last: int) -> None:
         """Record that runs from later statements of a run end where it ends."""
         for node in tree.body if self._has_numbers else ():
             decorators = node.decorator_list if isinstance(node, _Definition) else []

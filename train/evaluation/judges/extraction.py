@@ -51,30 +51,30 @@ class ExpectedProgram:
     prompt: str = ""
 
 
-def _between_last_fences(completion: str, expected: ExpectedProgram) -> str:
+def _extract_lcb(completion: str, expected: ExpectedProgram) -> str:
     lines = completion.split("\n")
     fences = [number for number, line in enumerate(lines) if _FENCE in line]
     return "" if len(fences) < 2 else "\n".join(lines[fences[-2] + 1 : fences[-1]])
 
 
-def _rllm(completion: str, expected: ExpectedProgram) -> str:
-    return _last_block(_RLLM_BLOCK, completion).strip()
+def _extract_rllm(completion: str, expected: ExpectedProgram) -> str:
+    return _find_last_block(_RLLM_BLOCK, completion).strip()
 
 
-def _evalchemy(completion: str, expected: ExpectedProgram) -> str:
-    return _last_block(_EVALCHEMY_BLOCK, completion).partition("</code>")[0].replace("<code>", "")
+def _extract_evalchemy(completion: str, expected: ExpectedProgram) -> str:
+    return _find_last_block(_EVALCHEMY_BLOCK, completion).partition("</code>")[0].replace("<code>", "")
 
 
-def _last_block(block: re.Pattern[str], completion: str) -> str:
+def _find_last_block(block: re.Pattern[str], completion: str) -> str:
     return next(reversed(block.findall(completion)), "")
 
 
-def _evalchemy_mbpp(completion: str, expected: ExpectedProgram) -> str:
+def _extract_evalchemy_mbpp(completion: str, expected: ExpectedProgram) -> str:
     block = _PYTHON_BLOCK.search(completion)
     return completion if block is None else block[1]
 
 
-def _evalchemy_humaneval(completion: str, expected: ExpectedProgram) -> str:
+def _extract_evalchemy_humaneval(completion: str, expected: ExpectedProgram) -> str:
     block = _PYTHON_BLOCK.search(completion)
     lines = [line for line in expected.prompt.strip().split("\n") if line.strip()]
     begin = next((number for number in reversed(range(len(lines))) if lines[number].startswith("def ")), None)
@@ -88,27 +88,27 @@ def _evalchemy_humaneval(completion: str, expected: ExpectedProgram) -> str:
     return "\n".join([*lines[:begin], body]) + "\n"
 
 
-def _evalplus(completion: str, expected: ExpectedProgram) -> str:
+def _extract_evalplus(completion: str, expected: ExpectedProgram) -> str:
     return sanitize(completion, expected.entry_points)
 
 
-def _evalplus_thinking(completion: str, expected: ExpectedProgram) -> str:
+def _extract_evalplus_thinking(completion: str, expected: ExpectedProgram) -> str:
     return sanitize(strip_thinking(completion, lambda rest: bool(parse_code_blocks(rest))) or "", expected.entry_points)
 
 
-def _whole_text(completion: str, expected: ExpectedProgram) -> str:
+def _extract_whole(completion: str, expected: ExpectedProgram) -> str:
     return completion
 
 
 _PYTHON_RULES: dict[str, Callable[[str, ExpectedProgram], str]] = {
-    "lcb": _between_last_fences,
-    "rllm": _rllm,
-    "evalchemy": _evalchemy,
-    "evalchemy-mbpp": _evalchemy_mbpp,
-    "evalchemy-humaneval": _evalchemy_humaneval,
-    EVALPLUS: _evalplus,
-    EVALPLUS_THINKING: _evalplus_thinking,
-    WHOLE: _whole_text,
+    "lcb": _extract_lcb,
+    "rllm": _extract_rllm,
+    "evalchemy": _extract_evalchemy,
+    "evalchemy-mbpp": _extract_evalchemy_mbpp,
+    "evalchemy-humaneval": _extract_evalchemy_humaneval,
+    EVALPLUS: _extract_evalplus,
+    EVALPLUS_THINKING: _extract_evalplus_thinking,
+    WHOLE: _extract_whole,
 }
 RULES = (DEFAULT_RULE, *_PYTHON_RULES)
 _RULE_IDENTITIES = {EVALPLUS: "evalplus 0.3.1"}  # an earlier rule had the same name; its verdicts are not reused

@@ -68,14 +68,14 @@ class SuiteJudge:
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
         return [self.suite.with_trials(()).to_json(), "", "", *languages, *extraction_identity(self.extraction)]
 
-    def submission(self, completion: str) -> Program | None:
+    def extract_program(self, completion: str) -> Program | None:
         """Extract the program to judge; None if there is none."""
         languages = languages_for(self.suite, self.languages)
         expected = ExpectedProgram(languages, self.suite.called_names, self.prompt)
         return extract_program(self.extraction, completion, expected)
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        program = self.submission(completion)
+        program = self.extract_program(completion)
         if program is None:
             return JudgeResult(NO_CODE)
         suite = self.suite

@@ -56,20 +56,20 @@ class MathJudge:
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         if self.answer_line:
-            completion = _boxed_line(completion)
+            completion = _box_answer_line(completion)
         given = extract_final_answer(completion)
         if given is None:
             return JudgeResult(NO_ANSWER)
         number = parse_integer(given) if self.expects_integer else None
         if number is not None:
             return JudgeResult(ACCEPTED if number == parse_integer(self.expected) else WRONG_ANSWER)
-        reward = _math_reward()(Completion(completion, n_tokens=0), Task(expected=self.expected))
+        reward = _get_math_reward()(Completion(completion, n_tokens=0), Task(expected=self.expected))
         if reward.value is None:
             raise NoVerdictError(reward.detail)
         return JudgeResult(reward.verdict)
 
 
-def _boxed_line(completion: str) -> str:
+def _box_answer_line(completion: str) -> str:
     """Put the answer of the last answer line into a box; without such a line, return the text unchanged."""
     text = strip_thinking(completion, lambda rest: _ANSWER_LINE.search(rest) is not None) or ""
     lines = _ANSWER_LINE.findall(text)
@@ -77,5 +77,5 @@ def _boxed_line(completion: str) -> str:
 
 
 @cache
-def _math_reward() -> MathReward:
+def _get_math_reward() -> MathReward:
     return MathReward()

@@ -63,7 +63,7 @@ class PromptForm:
 OWN = PromptForm("curate", (), None)
 
 
-def two_messages(system: str, user: str) -> Chat:
+def make_chat(system: str, user: str) -> Chat:
     """Return a chat of the system prompt, if any, and the user's message."""
     return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": user}]
 
@@ -97,12 +97,12 @@ _EVALCHEMY_CALL = (
 )
 
 
-def _format(problem: Statement) -> str:
+def _format_instruction(problem: Statement) -> str:
     instruction = _WITH_STARTER_CODE if problem.starter_code else _FROM_STDIN
     return f"{instruction}\n```python\n{problem.starter_code or _NO_STARTER_CODE}\n```\n\n"
 
 
-def _evalchemy_code(problem: Statement) -> str:
+def _format_evalchemy_code(problem: Statement) -> str:
     return (_EVALCHEMY_STDIN if problem.entry_point is None else _EVALCHEMY_CALL) + problem.text
 
 
@@ -110,20 +110,20 @@ _CONTESTS = ("lcb", "codeforces", "dataset")
 LCB = PromptForm(
     "lcb",
     _CONTESTS,
-    lambda problem: f"### Question:\n{problem.text}\n\n### Format: {_format(problem)}{_ANSWER}",
+    lambda problem: f"### Question:\n{problem.text}\n\n### Format: {_format_instruction(problem)}{_ANSWER}",
     system=_EXPERT,
 )
 DEEPSEEK_R1 = PromptForm(
     "lcb-deepseek-r1",
     _CONTESTS,
-    lambda problem: f"{_TO_REASONERS}\n\nQuestion: {problem.text}\n\n{_format(problem)}",
+    lambda problem: f"{_TO_REASONERS}\n\nQuestion: {problem.text}\n\n{_format_instruction(problem)}",
 )
 DEEPCODER = PromptForm(
     "deepcoder",
     _CONTESTS,
-    lambda problem: f"{_EXPERT}\n\n{problem.text}### Format: {_format(problem)}{_ANSWER}",
+    lambda problem: f"{_EXPERT}\n\n{problem.text}### Format: {_format_instruction(problem)}{_ANSWER}",
 )
-EVALCHEMY_CODE = PromptForm("evalchemy-code", _CONTESTS, _evalchemy_code)
+EVALCHEMY_CODE = PromptForm("evalchemy-code", _CONTESTS, _format_evalchemy_code)
 
 _SELF_CONTAINED = (
     "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
@@ -153,7 +153,7 @@ EVALPLUS_THINKING = PromptForm(
 )
 
 
-def _completion(suites: tuple[str, ...], *stop: str) -> PromptForm:
+def _make_completion_form(suites: tuple[str, ...], *stop: str) -> PromptForm:
     return PromptForm(
         "completion",
         suites,
@@ -164,8 +164,8 @@ def _completion(suites: tuple[str, ...], *stop: str) -> PromptForm:
     )
 
 
-HUMANEVAL_COMPLETION = _completion(_HUMANEVAL, "\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ")
-MBPP_COMPLETION = _completion(_MBPP, '\n"""', "\nassert")
+HUMANEVAL_COMPLETION = _make_completion_form(_HUMANEVAL, "\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ")
+MBPP_COMPLETION = _make_completion_form(_MBPP, '\n"""', "\nassert")
 CRUXEVAL_COMPLETION = PromptForm(
     "completion", ("cruxeval-o", "cruxeval-i"), lambda problem: problem.text, stop=("[/ANSWER]",)
 )

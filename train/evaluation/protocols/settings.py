@@ -26,7 +26,7 @@ from curate.errors import CurateError
 from curate.prompt import Chat, PromptFormat
 from train.evaluation.judges.extraction import DEFAULT_RULE, EVALPLUS
 from train.evaluation.protocols import forms
-from train.evaluation.protocols.forms import COMPLETION_FORMS, FORMS, OWN, PromptForm, Statement, two_messages
+from train.evaluation.protocols.forms import COMPLETION_FORMS, FORMS, OWN, PromptForm, Statement, make_chat
 from train.sampling.protocol import SamplingParams
 
 CHAT, COMPLETE = "chat", "complete"
@@ -76,7 +76,7 @@ class SuiteSettings:
             return text, text if form.begins_program else "", ""
         messages = default_prompt
         if form.ask is not None:
-            messages = two_messages(prompt.system or form.system, form.ask(statement))
+            messages = make_chat(prompt.system or form.system, form.ask(statement))
         prefill = self.prefill or form.prefill
         if not prefill:
             return messages, "", ""
@@ -239,8 +239,8 @@ def resolve_settings(
     """
     overrides = {name: value for name, value in overrides.items() if value is not None}
     _check_options(overrides, prompt)
-    official = DEFAULT if protocol is None else _protocol_settings(protocol, suite)
-    used = _merge(official, overrides | {"form": _form(official, suite, overrides, prompt)})
+    official = DEFAULT if protocol is None else _select_settings(protocol, suite)
+    used = _merge(official, overrides | {"form": _choose_form(official, suite, overrides, prompt)})
     if protocol is None:
         return EvaluationSettings(used)
     table = _merge(official, {}).as_table()
@@ -270,7 +270,7 @@ def _check_options(overrides: Mapping[str, Any], prompt: PromptFormat) -> None:
         raise CurateError("--prefill is empty. For models that think first, give --form evalplus-thinking.")
 
 
-def _protocol_settings(protocol: str, suite: str) -> SuiteSettings:
+def _select_settings(protocol: str, suite: str) -> SuiteSettings:
     if not suite:
         raise CurateError(f"--protocol {protocol} needs a named suite: --suite NAME=PATH in place of --data PATH.")
     settings = PROTOCOLS[protocol].settings
@@ -284,7 +284,7 @@ def _protocol_settings(protocol: str, suite: str) -> SuiteSettings:
     )
 
 
-def _form(official: SuiteSettings, suite: str, overrides: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
+def _choose_form(official: SuiteSettings, suite: str, overrides: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
     """Return the form of the prompt; a custom template belongs to our own form."""
     if prompt.template or overrides.get("form") == OWN_FORM:
         return OWN

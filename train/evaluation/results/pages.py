@@ -12,17 +12,17 @@ from curate.dataset.output_folder import write_atomic
 from curate.errors import CurateError
 from curate.report import html_kit
 from train.evaluation.protocols.settings import format_setting
-from train.evaluation.rescore import LoadedResult, load_result, sample_keys
+from train.evaluation.rescore import LoadedResult, list_sample_keys, load_result
 from train.evaluation.results.result import Result
-from train.evaluation.results.settings_table import settings_table
+from train.evaluation.results.settings_table import build_settings_table
 from train.evaluation.results.tables import (
     LEGEND,
     Leaderboard,
-    breakdown,
+    describe_ratings,
+    describe_settings,
     format_interval,
     format_share,
-    rating_notes,
-    settings_notes,
+    tabulate_strata,
 )
 from train.evaluation.sample_store import SampleRecord, iterate_samples
 from train.evaluation.statistics.outcomes import ProblemOutcomes
@@ -35,7 +35,7 @@ _MAX_SAMPLES = 2_000  # in memory
 Links = Mapping[tuple[str, str], str]
 
 
-def leaderboard_page(board: Leaderboard, links: Links | None = None) -> str:
+def render_leaderboard(board: Leaderboard, links: Links | None = None) -> str:
     """Render the leaderboard as a self-contained page.
 
     links: addresses of result pages by (model, suite); None: there are no such pages
@@ -44,9 +44,9 @@ def leaderboard_page(board: Leaderboard, links: Links | None = None) -> str:
         "leaderboard",
         board=board,
         links=links or {},
-        notes=[*settings_notes(board), *rating_notes(board)],
+        notes=[*describe_settings(board), *describe_ratings(board)],
         legend=LEGEND.format(best="bold", close="~"),
-        settings={cell: settings_table(entry.result) for cell, entry in board.cells.items()},
+        settings={cell: build_settings_table(entry.result) for cell, entry in board.cells.items()},
     )
 
 
@@ -72,7 +72,7 @@ def write_pages(board: Leaderboard, folder: Path) -> list[str]:
         _write_result(result, samples, exercises, folder / str(number))
         links[cell] = f"{number}/{INDEX}"
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / INDEX, leaderboard_page(board, links))
+    write_atomic(folder / INDEX, render_leaderboard(board, links))
     return failures
 
 
@@ -80,36 +80,36 @@ def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercis
     """Write a page for each problem, and then the page that links to them."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{number}.html" for number in range(1, len(result.outcomes) + 1)]
-    for place, (problem, records) in enumerate(_with_samples(result, samples)):
+    for place, (problem, records) in enumerate(_iterate_problems(result, samples)):
         page = _render(
             "problem",
             result=result,
             problem=problem,
-            messages=_messages(exercises.get(problem.id)),
+            messages=_prompt_messages(exercises.get(problem.id)),
             records=records,
             previous=names[place - 1] if place else None,
             next=names[place + 1] if place + 1 < len(names) else None,
         )
         write_atomic(folder / names[place], page)
-    columns, rows = breakdown(result.outcomes)
+    columns, rows = tabulate_strata(result.outcomes)
     problems = list(zip(names, result.outcomes, strict=True))
     page = _render(
-        "result", result=result, columns=columns, rows=rows, problems=problems, settings=settings_table(result)
+        "result", result=result, columns=columns, rows=rows, problems=problems, settings=build_settings_table(result)
     )
     write_atomic(folder / INDEX, page)
 
 
-def _with_samples(result: Result, samples: Path) -> Iterator[tuple[ProblemOutcomes, Sequence[SampleRecord | None]]]:
+def _iterate_problems(result: Result, samples: Path) -> Iterator[tuple[ProblemOutcomes, Sequence[SampleRecord | None]]]:
     """Yield each problem with the records of its samples; None for a sample without a completion."""
     at_once = max(1, _MAX_SAMPLES // max(1, result.k))
     for start in range(0, len(result.outcomes), at_once):
         problems = result.outcomes[start : start + at_once]
-        records = dict(iterate_samples(samples, {key for problem in problems for key in sample_keys(problem)}))
+        records = dict(iterate_samples(samples, {key for problem in problems for key in list_sample_keys(problem)}))
         for problem in problems:
-            yield problem, [records.get(key) for key in sample_keys(problem)]
+            yield problem, [records.get(key) for key in list_sample_keys(problem)]
 
 
-def _messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
+def _prompt_messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
     """Return the messages of a prompt; plain text to continue is one message."""
     if exercise is None:
         return ()

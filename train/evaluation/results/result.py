@@ -266,14 +266,14 @@ def read_results(paths: tuple[Path, ...]) -> list[Result]:
         if not path.is_dir():
             results.append(read_result(path))
             continue
-        inside = [file for file in sorted(path.rglob("*.json")) if _looks_like_one(file)]
+        inside = [file for file in sorted(path.rglob("*.json")) if _is_result_file(file)]
         if not inside:
             raise CurateError(f"{path} has no result of an evaluation in it. {_ADVICE}")
         results += map(read_result, inside)
     return results
 
 
-def _looks_like_one(path: Path) -> bool:
+def _is_result_file(path: Path) -> bool:
     try:
         return is_result(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, OSError):
@@ -305,7 +305,7 @@ def model_names(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def labels(results: Sequence[Result]) -> list[str]:
+def label_results(results: Sequence[Result]) -> list[str]:
     """Return a unique name for each result: its model's, its file's, or its path."""
     for names in (model_names(results), [result.path.stem for result in results]):
         if len(set(names)) == len(names):

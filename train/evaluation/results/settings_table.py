@@ -13,7 +13,7 @@ _EXERCISES = "exercises"
 _MAX_NAMES = 3
 
 
-def settings_table(result: Result) -> dict[str, Any]:
+def build_settings_table(result: Result) -> dict[str, Any]:
     """Return the settings of a measurement as JSON values by name, with defaults; None where there is none."""
     recorded = {**result.protocol.get("table", {}), **result.protocol.get("overrides", {})}
     used = {**DEFAULT.as_table(), **recorded, **result.sampling, "k": result.k}
@@ -36,14 +36,14 @@ def settings_table(result: Result) -> dict[str, Any]:
     return {name: None if value in ("", [], {}) else value for name, value in table.items()}
 
 
-def settings_difference(results: Mapping[str, Result]) -> str:
+def describe_differences(results: Mapping[str, Result]) -> str:
     """Describe the settings in which results differ; "" if there are none.
 
     results: of the same problems, by their names in the sentence
 
     The digest of the exercises covers statements, tests and some settings, so it is omitted if one of these differs.
     """
-    tables = {name: settings_table(result) for name, result in results.items()}
+    tables = {name: build_settings_table(result) for name, result in results.items()}
     differing: dict[str, str] = {}
     for setting in dict.fromkeys(setting for table in tables.values() for setting in table):
         names: dict[str, list[str]] = {}

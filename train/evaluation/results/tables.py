@@ -13,8 +13,8 @@ from statistics import fmean
 
 from curate.errors import CurateError
 from train.evaluation.results.result import Prices, Result, TokenCounts, cost, model_names
-from train.evaluation.results.settings_table import settings_difference, settings_table
-from train.evaluation.statistics.comparison import ComparedModel, best_model, compare_with_reference
+from train.evaluation.results.settings_table import build_settings_table, describe_differences
+from train.evaluation.statistics.comparison import ComparedModel, compare_with_reference, find_best_model
 from train.evaluation.statistics.outcomes import (
     UNKNOWN,
     ProblemOutcomes,
@@ -28,7 +28,7 @@ _NONE = "-"  # an unknown number
 ALL = "all"
 
 
-def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list[str]]]:
+def tabulate_strata(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list[str]]]:
     """Tabulate one evaluation: a row for all problems, then one for each difficulty, platform and month.
 
     Returns column names and the cells of each row, like all tables here.
@@ -57,7 +57,7 @@ def breakdown(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list
     ]
 
 
-def length_table(
+def tabulate_lengths(
     evaluations: Sequence[tuple[str, int, Sequence[ProblemOutcomes]]],
 ) -> tuple[list[str], list[list[str]]]:
     """Tabulate the errors between requested and actual lengths of completions.
@@ -106,7 +106,7 @@ def format_cost(tokens: TokenCounts, prices: Prices) -> str:
     return f"tokens of prompts: {prompt}, of completions: {completion}; cost: {paid}"
 
 
-def difference_table(
+def tabulate_differences(
     reference: str,
     models: Mapping[str, Sequence[ProblemOutcomes]],
     contenders: Mapping[str, ComparedModel],
@@ -125,17 +125,17 @@ def difference_table(
     names += ["p (all pairs)" if is_selected else "p (Holm)"] if several else []
     names += ["only it", f"only {reference}"] if single and contenders else []
 
-    def solved(name: str) -> list[str]:
+    def format_solve_rate(name: str) -> list[str]:
         summary = summarize(models[name])
         return [str(summary.n_problems), format_share(summary.pass_at_1)]
 
-    rows = [[reference, *solved(reference), *[_NONE] * (len(names) - 3)]]
+    rows = [[reference, *format_solve_rate(reference), *[_NONE] * (len(names) - 3)]]
     for name, contender in contenders.items():
         found = contender.comparison
         row = [
             name,
             str(found.n_problems),
-            solved(name)[1],
+            format_solve_rate(name)[1],
             format_difference(found.difference),
             f"{format_difference(found.low)}..{format_difference(found.high)}",
             format_p_value(found.p),
@@ -199,10 +199,10 @@ class Leaderboard:
     cells: dict[tuple[str, str], Cell]
 
 
-def leaderboard(results: Sequence[Result]) -> Leaderboard:
+def build_leaderboard(results: Sequence[Result]) -> Leaderboard:
     """Build the leaderboard. Raises CurateError if results on one suite cannot be compared."""
     columns: dict[str, dict[str, Result]] = {}
-    suites = _suites(results)
+    suites = _label_suites(results)
     rows: list[str] = []
     for name, suite, result in zip(model_names(results), suites, results, strict=True):
         of_suite = columns.setdefault(suite, {})
@@ -218,7 +218,7 @@ def leaderboard(results: Sequence[Result]) -> Leaderboard:
 
 def _rank(results: dict[str, Result]) -> dict[str, Cell]:
     models = {name: result.outcomes for name, result in results.items()}
-    best = best_model(models)
+    best = find_best_model(models)
     known = {name: outcomes for name, outcomes in models.items() if any(problem.n for problem in outcomes)}
     contenders = compare_with_reference(best, known, is_selected=True) if len(known) > 1 else {}
     summaries = {name: summarize(outcomes) for name, outcomes in models.items()}
@@ -229,7 +229,7 @@ def _rank(results: dict[str, Result]) -> dict[str, Cell]:
     }
 
 
-def _suites(results: Sequence[Result]) -> list[str]:
+def _label_suites(results: Sequence[Result]) -> list[str]:
     """Return the name of each result's suite, numbered if a name stands for different problems or tests."""
     contents: dict[str, list[list[tuple[str, str]]]] = {}
     names = []
@@ -247,17 +247,26 @@ _HEAD = "| suite | problems | samples of each | pass@1 | 95% interval | always s
 _LINE = "|---|--:|--:|--:|---|--:|--:|---|"
 
 
-def model_card_section(results: Sequence[Result]) -> str:
+def format_model_card(results: Sequence[Result]) -> str:
     """Return the section "Evaluation" in Markdown. Raises CurateError if the results are of several models."""
     names = sorted(set(model_names(results)))
     if len(names) > 1:
         raise CurateError(f"A model card is for one model, and these results are of {', '.join(names)}.")
     notes = [f"- {result.suite}: {rating.summary_line}" for result in results for rating in result.ratings[:1]]
-    lines = ["## Evaluation", "", _HEAD, _LINE, *map(_model_card_row, results), "", *notes, *([""] if notes else [])]
+    lines = [
+        "## Evaluation",
+        "",
+        _HEAD,
+        _LINE,
+        *map(_format_model_card_row, results),
+        "",
+        *notes,
+        *([""] if notes else []),
+    ]
     return "\n".join([*lines, "Intervals are over problems. Measured by `curate evaluate`.", ""])
 
 
-def _model_card_row(result: Result) -> str:
+def _format_model_card_row(result: Result) -> str:
     found = summarize(result.outcomes)
     sampling = result.sampling
     settings = f"T {sampling.get('temperature', '?')}, top_p {sampling.get('top_p', '?')}"
@@ -281,7 +290,7 @@ _CSV_SETTINGS = ("temperature", "top_p", "max_tokens", "protocol")
 _CSV_RATING = ("rating", "rating_by", "rating_low", "rating_high", "percentile")
 
 
-def rating_notes(board: Leaderboard) -> list[str]:
+def describe_ratings(board: Leaderboard) -> list[str]:
     """Return a line for each model and suite that has a rating besides pass@1."""
     return [
         f"{model}, {suite}: {rating.summary_line}"
@@ -290,16 +299,18 @@ def rating_notes(board: Leaderboard) -> list[str]:
     ]
 
 
-def settings_notes(board: Leaderboard) -> list[str]:
+def describe_settings(board: Leaderboard) -> list[str]:
     """Return a line for each suite on which models were measured with different settings."""
     by_suite: dict[str, dict[str, Result]] = {}
     for (model, suite), cell in board.cells.items():
         by_suite.setdefault(suite, {})[model] = cell.result
-    differences = {suite: settings_difference(results) for suite, results in by_suite.items()}
+    differences = {suite: describe_differences(results) for suite, results in by_suite.items()}
     return [f"{suite}: {difference}" for suite, difference in differences.items() if difference]
 
 
-def leaderboard_table(board: Leaderboard, mark: Callable[[Cell, str, str], str]) -> tuple[list[str], list[list[str]]]:
+def _tabulate_leaderboard(
+    board: Leaderboard, mark: Callable[[Cell, str, str], str]
+) -> tuple[list[str], list[list[str]]]:
     """Return the column names and the cells of each row.
 
     mark: formats a cell, given its pass@1 and its interval
@@ -318,51 +329,59 @@ def leaderboard_table(board: Leaderboard, mark: Callable[[Cell, str, str], str])
     ]
 
 
-def text_cells(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
+def tabulate_leaderboard(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     """Return column names and rows for a terminal: * marks the best, ~ one close to it."""
-    return leaderboard_table(
+    return _tabulate_leaderboard(
         board, lambda cell, value, range: f"{value} {range} {'*' if cell.is_best else '~' if cell.is_close else ' '}"
     )
 
 
-def as_markdown(board: Leaderboard) -> str:
+def format_markdown(board: Leaderboard) -> str:
     """Format a Markdown table: the best is bold, a tilde marks those not significantly worse."""
 
     def text(cell: Cell, value: str, range: str) -> str:
         return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
 
-    names, rows = leaderboard_table(board, text)
+    names, rows = _tabulate_leaderboard(board, text)
     lines = [names, ["---", *["--:"] * len(board.suites)], *([row[0].replace("|", "\\|"), *row[1:]] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    notes = "".join(f"- {note}\n" for note in [*settings_notes(board), *rating_notes(board)])
+    notes = "".join(f"- {note}\n" for note in [*describe_settings(board), *describe_ratings(board)])
     return f"{table}\n\n{LEGEND.format(best='bold', close='~')}\n" + (f"\n{notes}" if notes else "")
 
 
-def as_csv(board: Leaderboard) -> str:
+def format_csv(board: Leaderboard) -> str:
     """Format one line per model and suite, with all digits; unknown values are empty."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow([*_CSV, *_CSV_MARKS, *_CSV_RATING, *_CSV_SETTINGS])
     for (model, suite), cell in board.cells.items():
-        found, settings = cell.summary, settings_table(cell.result)
+        found, settings = cell.summary, build_settings_table(cell.result)
         numbers = [found.pass_at_1, found.standard_error, found.low, found.high]
         writer.writerow(
             [model, suite, cell.result.path, found.n_problems, found.n_samples, cell.result.k]
-            + list(map(_digits, numbers))
-            + [int(cell.is_best), _digits(cell.contender.p_corrected if cell.contender else None), int(cell.is_close)]
-            + _rating_cells(cell.result)
+            + list(map(_format_digits, numbers))
+            + [
+                int(cell.is_best),
+                _format_digits(cell.contender.p_corrected if cell.contender else None),
+                int(cell.is_close),
+            ]
+            + _format_rating_cells(cell.result)
             + [settings[name] for name in _CSV_SETTINGS]
         )
     return written.getvalue()
 
 
-def _rating_cells(result: Result) -> list[str]:
+def _format_rating_cells(result: Result) -> list[str]:
     """Return the cells of the rating; empty ones if there is none."""
     if not result.ratings:
         return [""] * len(_CSV_RATING)
     rating = result.ratings[0]
-    return [_digits(rating.rating), rating.basis, *map(_digits, (rating.low, rating.high, rating.percentile))]
+    return [
+        _format_digits(rating.rating),
+        rating.basis,
+        *map(_format_digits, (rating.low, rating.high, rating.percentile)),
+    ]
 
 
-def _digits(number: float | None) -> str:
+def _format_digits(number: float | None) -> str:
     return "" if number is None or isnan(number) else repr(number)

@@ -126,11 +126,11 @@ def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
     sizes = [abs(int(difference * unit)) for difference in differences if difference]
     observed = abs(int(sum(differences, Fraction(0)) * unit))
     if len(sizes) <= _ALWAYS_EXACT or len(sizes) * (sum(sizes) + 1) <= _MAX_STEPS:
-        return _exact_p(sizes, observed)
-    return _sampled_p(sizes, observed, random.Random(seed))
+        return _compute_exact_p(sizes, observed)
+    return _estimate_p(sizes, observed, random.Random(seed))
 
 
-def _exact_p(sizes: Sequence[int], observed: int) -> float:
+def _compute_exact_p(sizes: Sequence[int], observed: int) -> float:
     ways = {0: 1}  # number of sign choices by sum
     for size in sizes:
         longer: dict[int, int] = {}
@@ -141,7 +141,7 @@ def _exact_p(sizes: Sequence[int], observed: int) -> float:
     return sum(n for total, n in ways.items() if abs(total) >= observed) / (1 << len(sizes))
 
 
-def _sampled_p(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
+def _estimate_p(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
     """Estimate p by sampling; never zero, since the observed signs count as one choice."""
     total = sum(sizes)
     n_as_far = 0
@@ -165,7 +165,7 @@ class ComparedModel:
         return self.p_corrected < _LEVEL
 
 
-def best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
+def find_best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
     """Return the name of the model with the highest pass@1, the first of those that share it.
 
     Raises ValueError without any model.
@@ -218,7 +218,7 @@ def select_published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tu
     return tuple(problem for problem in outcomes if problem.metadata.date is not None and problem.metadata.date >= day)
 
 
-def contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summary]:
+def compute_contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summary]:
     """Summarize, for each month with a published problem, the problems of this month and later.
 
     The keys are months such as "2024-08", in order. Problems without a date are excluded.

@@ -125,30 +125,30 @@ class ProblemOutcomes:
         """
         if not isinstance(entry, dict):
             raise ValueError(f"a problem: expected an object, not {type(entry).__name__}")
-        id = _field(entry, "id", str, "a problem")
+        id = _read_field(entry, "id", str, "a problem")
         entry = {"tests": "", "samples": "", "verdicts": {}} | entry
-        bits, truncated = (_bits(_field(entry, name, str, id), name, id) for name in ("bits", "cut_off"))
+        bits, truncated = (_parse_bits(_read_field(entry, name, str, id), name, id) for name in ("bits", "cut_off"))
         if None in truncated:
             raise ValueError(f"{id}: cut_off may contain only 0 and 1")
-        tokens, verdicts = _field(entry, "tokens", list, id), _field(entry, "verdicts", dict, id)
+        tokens, verdicts = _read_field(entry, "tokens", list, id), _read_field(entry, "verdicts", dict, id)
         for name, numbers in (("tokens", tokens), ("verdicts", verdicts.values())):
             if not all(type(n) is int and n >= 0 for n in numbers):
                 raise ValueError(f"{id}: {name} must be integers >= 0")
         try:
-            metadata = ProblemMetadata.from_json(_field(entry, "facts", dict, id))
+            metadata = ProblemMetadata.from_json(_read_field(entry, "facts", dict, id))
         except ValueError as error:
             raise ValueError(f"{id}: {error}") from None
-        tests, samples = (_field(entry, name, str, id) for name in ("tests", "samples"))
+        tests, samples = (_read_field(entry, name, str, id) for name in ("tests", "samples"))
         return cls(id, metadata, bits, tuple(tokens), tuple(map(bool, truncated)), tests, samples, verdicts)
 
 
-def _field(entry: Mapping[str, Any], name: str, kind: type, id: str) -> Any:
+def _read_field(entry: Mapping[str, Any], name: str, kind: type, id: str) -> Any:
     if not isinstance(entry.get(name), kind):
         raise ValueError(f"{id}: {name} is missing or is not of type {kind.__name__}")
     return entry[name]
 
 
-def _bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
+def _parse_bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
     unknown = sorted(set(characters) - _BITS.keys())
     if unknown:
         raise ValueError(f"{id}: {name} may contain only 0, 1 and x, not {unknown[0]!r}")
@@ -160,7 +160,7 @@ def pass_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
     return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
 
 
-def tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
+def describe_tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
     """Return the sources, such as "examples" or "official, official+generated"; "" if unknown."""
     return ", ".join(sorted({problem.metadata.tests_source for problem in outcomes if problem.metadata.tests_source}))
 
@@ -278,7 +278,7 @@ UNKNOWN = "unknown"  # name of the problems with an unknown value
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 
-def strata(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKey) -> dict[str, Summary]:
+def summarize_groups(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKey) -> dict[str, Summary]:
     """Summarize the problems for each value of a metadata field.
 
     stratum_key: one of STRATUM_KEYS, or another function of the metadata
@@ -289,11 +289,12 @@ def strata(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKey) -> dict
     for problem in outcomes:
         groups.setdefault(stratum_key(problem.metadata), []).append(problem)
     return {
-        UNKNOWN if value is None else str(value): summarize(groups[value]) for value in sorted(groups, key=_position)
+        UNKNOWN if value is None else str(value): summarize(groups[value])
+        for value in sorted(groups, key=_stratum_order)
     }
 
 
-def _position(value: str | int | None) -> tuple[int, int, str]:
+def _stratum_order(value: str | int | None) -> tuple[int, int, str]:
     if value is None:
         return (3, 0, "")
     if isinstance(value, int):
@@ -306,7 +307,7 @@ def _position(value: str | int | None) -> tuple[int, int, str]:
 def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
     """Summarize by difficulty, platform and month, each only if it is known for some problem."""
     return {
-        name: strata(outcomes, stratum_key)
+        name: summarize_groups(outcomes, stratum_key)
         for name, stratum_key in STRATUM_KEYS.items()
         if any(stratum_key(problem.metadata) is not None for problem in outcomes)
     }

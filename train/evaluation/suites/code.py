@@ -37,7 +37,7 @@ from train.evaluation.judges.call_judge import CALL_SECONDS, CallJudge
 from train.evaluation.judges.call_run import Reference
 from train.evaluation.judges.sandbox_runner import encode
 from train.evaluation.protocols.forms import Statement
-from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, read_switch, unreadable, valid_rows
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make_row_error, read_switch, read_valid_rows
 
 Arguments = list[Any]
 
@@ -61,17 +61,17 @@ def _is_humaneval(row: Row) -> bool:
 
 def _read_humaneval(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
-    for row in valid_rows(table, _HUMANEVAL, ()):
+    for row in read_valid_rows(table, _HUMANEVAL, ()):
         id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
         try:
             tests = assertions.read(test, name, given_code=extract_preamble(start, name)).to_suite(_LIMITS)
         except ParseError as error:
-            raise unreadable(table, id, error) from None
-        chat = _completion_chat(options.prompt, start, name)
-        yield options.make_exercise(id, Statement(start, "", name), chat, options.suite_judge(tests, start))
+            raise make_row_error(table, id, error) from None
+        chat = _make_chat(options.prompt, start, name)
+        yield options.make_exercise(id, Statement(start, "", name), chat, options.make_suite_judge(tests, start))
 
 
-def _completion_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
+def _make_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
     """Return the chat that requests the completion of a function from its beginning."""
     task = "Complete the function below so that it does what its docstring says."
     return prompt.chat(task, start, Suite([], entry_point=entry_point))
@@ -84,16 +84,16 @@ def _is_mbpp(row: Row) -> bool:
 def _read_mbpp(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
     outside = inside = 0
-    for row in valid_rows(table, _MBPP, _MBPP_OPTIONAL):
+    for row in read_valid_rows(table, _MBPP, _MBPP_OPTIONAL):
         number = optional_text(row["task_id"])
         if not number.isdecimal() or int(number) not in _TEST_SPLIT:
             outside += 1
             continue
         inside += 1
         try:
-            yield _mbpp_exercise(f"mbpp/{number}", row, options)
+            yield _make_mbpp_exercise(f"mbpp/{number}", row, options)
         except ParseError as error:
-            raise unreadable(table, f"mbpp/{number}", error) from None
+            raise make_row_error(table, f"mbpp/{number}", error) from None
     if outside and not inside:
         raise CurateError(
             f"{table.location}: none of its rows is in the test split of MBPP (numbers 11 to 510). Of several files, "
@@ -101,7 +101,7 @@ def _read_mbpp(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
         )
 
 
-def _mbpp_exercise(id: str, row: Row, options: SuiteOptions) -> Exercise:
+def _make_mbpp_exercise(id: str, row: Row, options: SuiteOptions) -> Exercise:
     code = optional_text(row["code"]).replace("\r\n", "\n")
     listed = parse_text_list(row["test_list"], "test_list")
     setup = [optional_text(row["test_setup_code"]), *parse_text_list(row["test_imports"], "test_imports")]
@@ -110,10 +110,12 @@ def _mbpp_exercise(id: str, row: Row, options: SuiteOptions) -> Exercise:
     ).to_suite(_LIMITS)
     task, shown = (optional_text(row["text"]) or optional_text(row["prompt"])).strip(), "\n".join(listed)
     chat = options.prompt.chat(f"{task}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
-    return options.make_exercise(id, _mbpp_statement("\n".join([task, *listed[:1]])), chat, options.suite_judge(tests))
+    return options.make_exercise(
+        id, _make_mbpp_statement("\n".join([task, *listed[:1]])), chat, options.make_suite_judge(tests)
+    )
 
 
-def _mbpp_statement(task: str, entry_point: str | None = None) -> Statement:
+def _make_mbpp_statement(task: str, entry_point: str | None = None) -> Statement:
     """Return a task of MBPP, with its first assertion, in the form of EvalPlus's own file."""
     return Statement(f'"""\n{task}\n"""\n', "", entry_point)
 
@@ -154,7 +156,7 @@ def _is_hub_form(row: Row) -> bool:
     return _OF_EVALPLUS in str(row["test"] or "")
 
 
-def _own_tests(row: Row, restore: Callable[[Arguments], Arguments] = list) -> _TaskTests:
+def _parse_own_tests(row: Row, restore: Callable[[Arguments], Arguments] = list) -> _TaskTests:
     """Parse the tests of a row of EvalPlus's own file. Raises ParseError.
 
     restore: restores the types of a call's arguments
@@ -180,14 +182,14 @@ _ASSERTION = re.compile(r"^[ \t]*assertion\((.*)\)[ \t]*$", re.MULTILINE)
 _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
 
 
-def _hub_tests(program: str) -> tuple[_TaskTests, str]:
+def _parse_hub_tests(program: str) -> tuple[_TaskTests, str]:
     """Parse the tests in a test program, and the name of the function that it calls. Raises ParseError."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
         raise ParseError("the test program has no inputs, or no assertion")
     try:
         with allow_long_integers():
-            calls = _literal(inputs[1])
+            calls = _evaluate_literal(inputs[1])
             compared, *_, tolerance = ast.parse(f"f({assertion[1]})", mode="eval").body.args  # type: ignore[attr-defined]
         tolerance = ast.literal_eval(tolerance)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
@@ -196,7 +198,7 @@ def _hub_tests(program: str) -> tuple[_TaskTests, str]:
     return _TaskTests((("plus", [list(arguments) for arguments in calls]),), tolerance), name
 
 
-def _literal(text: str) -> Any:
+def _evaluate_literal(text: str) -> Any:
     tree = ast.parse(text, mode="eval").body
 
     class Constants(ast.NodeTransformer):
@@ -212,17 +214,15 @@ def _is_humaneval_plus(row: Row) -> bool:
 
 def _read_humaneval_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     with_prompt = read_switch(table, "imports", "answer", "prompt")
-    for row in valid_rows(table, _HUMANEVAL_PLUS, _TESTS):
+    for row in read_valid_rows(table, _HUMANEVAL_PLUS, _TESTS):
         id, start, name, solution = (str(row[column]) for column in _HUMANEVAL_PLUS)
         try:
-            tests = _own_tests(row) if _is_own_form(row, "HumanEval/") else _hub_tests(str(row["test"]))[0]
+            tests = _parse_own_tests(row) if _is_own_form(row, "HumanEval/") else _parse_hub_tests(str(row["test"]))[0]
             preamble = extract_preamble(start, name) if with_prompt else ""
         except ParseError as error:
-            raise unreadable(table, id, error) from None
+            raise make_row_error(table, id, error) from None
         judge = tests.judge(start + solution, name, options, preamble=preamble, prompt=start)
-        yield options.make_exercise(
-            id, Statement(start, "", name), _completion_chat(options.prompt, start, name), judge
-        )
+        yield options.make_exercise(id, Statement(start, "", name), _make_chat(options.prompt, start, name), judge)
 
 
 def _is_mbpp_plus(row: Row) -> bool:
@@ -231,23 +231,23 @@ def _is_mbpp_plus(row: Row) -> bool:
 
 def _read_mbpp_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     validate_options(table, ())
-    for row in valid_rows(table, _MBPP_PLUS, _MBPP_PLUS_OPTIONAL):
+    for row in read_valid_rows(table, _MBPP_PLUS, _MBPP_PLUS_OPTIONAL):
         number = str(row["task_id"]).removeprefix("Mbpp/")
         try:
             if _is_own_form(row, "Mbpp/"):
                 if not number.isdecimal():
                     raise ParseError("its task_id has no number")
-                tests, name = _own_tests(row, partial(restore_types, int(number))), str(row["entry_point"])
+                tests, name = _parse_own_tests(row, partial(restore_types, int(number))), str(row["entry_point"])
                 task, program = str(row["prompt"]).strip().strip('"').strip(), str(row["canonical_solution"])
             else:
-                tests, name = _hub_tests(str(row["test"]))
+                tests, name = _parse_hub_tests(str(row["test"]))
                 first = parse_text_list(row["test_list"], "test_list")[:1]
                 task, program = "\n".join([str(row["prompt"]).strip(), *first]), str(row["code"])
         except ParseError as error:
-            raise unreadable(table, f"Mbpp/{number}", error) from None
+            raise make_row_error(table, f"Mbpp/{number}", error) from None
         chat = options.prompt.chat(task, "", Suite([], entry_point=name))
         yield options.make_exercise(
-            f"Mbpp/{number}", _mbpp_statement(task, name), chat, tests.judge(program, name, options)
+            f"Mbpp/{number}", _make_mbpp_statement(task, name), chat, tests.judge(program, name, options)
         )
 
 
@@ -262,35 +262,35 @@ def restore_types(task_number: int, arguments: Arguments) -> Arguments:
     return arguments if change is None else list(change(arguments))
 
 
-def _each(change: Converter) -> Converter:
+def _convert_each(change: Converter) -> Converter:
     return lambda items: [change(item) for item in items]
 
 
-def _tuple_of(change: Converter) -> Converter:
+def _convert_to_tuple(change: Converter) -> Converter:
     return lambda items: tuple(change(item) for item in items)
 
 
-def _at(place: int, change: Converter) -> Converter:
+def _convert_argument(place: int, change: Converter) -> Converter:
     return lambda items: [change(item) if number == place else item for number, item in enumerate(items)]
 
 
-def _deeply(item: Any) -> Any:
-    return tuple(map(_deeply, item)) if isinstance(item, list) else item
+def _convert_lists(item: Any) -> Any:
+    return tuple(map(_convert_lists, item)) if isinstance(item, list) else item
 
 
 # Task numbers by conversion.
 _TASKS: list[tuple[Converter, str]] = [
-    (_each(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
-    (_each(_each(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
-    (_each(_tuple_of(tuple)), "259 401 445"),
-    (_each(_tuple_of(lambda item: tuple(item) if isinstance(item, list) else item)), "278"),
-    (_each(_deeply), "580 615 791"),
-    (_at(0, _each(tuple)), "75 413 444 753"),
-    (_at(0, tuple), "250 307 405 446 617 720 763 808"),
-    (_at(1, tuple), "106 750"),
-    (_at(0, _each(lambda item: set(item) if item else {})), "115"),
-    (_at(0, lambda table: {key: tuple(value) for key, value in table.items()}), "722"),
-    (_at(0, complex), "252"),
+    (_convert_each(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
+    (_convert_each(_convert_each(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
+    (_convert_each(_convert_to_tuple(tuple)), "259 401 445"),
+    (_convert_each(_convert_to_tuple(lambda item: tuple(item) if isinstance(item, list) else item)), "278"),
+    (_convert_each(_convert_lists), "580 615 791"),
+    (_convert_argument(0, _convert_each(tuple)), "75 413 444 753"),
+    (_convert_argument(0, tuple), "250 307 405 446 617 720 763 808"),
+    (_convert_argument(1, tuple), "106 750"),
+    (_convert_argument(0, _convert_each(lambda item: set(item) if item else {})), "115"),
+    (_convert_argument(0, lambda table: {key: tuple(value) for key, value in table.items()}), "722"),
+    (_convert_argument(0, complex), "252"),
     (lambda arguments: [float(arguments[0]), complex(arguments[1])], "124"),
 ]
 _CHANGES = {int(number): change for change, numbers in _TASKS for number in numbers.split()}

@@ -42,10 +42,15 @@ from curate.reading.values import (
 )
 from sandbox import Case, Limits, Program, Referee, RefereeConvention, Suite
 from sandbox.suite import PROGRAM
-from train.evaluation.codeforces.contests import UnmatchedProblems, parse_contest_ids, problem_id, problem_key
+from train.evaluation.codeforces.contests import (
+    UnmatchedProblems,
+    format_problem_id,
+    parse_contest_ids,
+    parse_problem_key,
+)
 from train.evaluation.protocols.forms import Statement
 from train.evaluation.statistics.outcomes import ProblemMetadata
-from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, unreadable, valid_rows
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make_row_error, read_valid_rows
 
 log = logging.getLogger(__name__)
 
@@ -111,15 +116,15 @@ class CodeforcesProblem:
         else:
             tests = Suite(self.cases, checker=_CHECKER, limits=limits)
         return suite_options.make_exercise(
-            problem_id(self.keys) or f"codeforces/{self.name}",
+            format_problem_id(self.keys) or f"codeforces/{self.name}",
             Statement(self.statement),
             suite_options.prompt.chat(self.statement.strip(), "", tests),
-            suite_options.suite_judge(tests),
+            suite_options.make_suite_judge(tests),
             ProblemMetadata(self.rating, "codeforces", self.day, self.tests_source),
         )
 
 
-def _recognises(row: Row) -> bool:
+def _recognizes(row: Row) -> bool:
     return _is_open_r1(row) or _is_deepcoder(row) or all(row[name] for name in _CODEELO)
 
 
@@ -134,8 +139,8 @@ def _is_deepcoder(row: Row) -> bool:
 
 def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
     options = validate_options(table, _OPTIONS)
-    time_factor = _factor(options, "time_factor", TIME_FACTOR)
-    memory_factor = _factor(options, "memory_factor", MEMORY_FACTOR)
+    time_factor = _parse_factor(options, "time_factor", TIME_FACTOR)
+    memory_factor = _parse_factor(options, "memory_factor", MEMORY_FACTOR)
     contests = frozenset(parse_contest_ids(str(options["contests"])) if "contests" in options else ())
 
     def is_wanted(keys: Keys, day: date | None) -> bool:
@@ -151,7 +156,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
     left_out: Counter[str] = Counter()
     n_unknown = 0
     ids: set[str] = set()
-    for problem in _problems(table, is_wanted, left_out):
+    for problem in _read_problems(table, is_wanted, left_out):
         n_unknown += not problem.keys
         exercise = problem.exercise(suite_options, time_factor, memory_factor)
         if exercise.id in ids:
@@ -164,7 +169,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
         log.warning("%s: %d problems are of no known contest, so ratings exclude them", table.location, n_unknown)
 
 
-def _factor(options: Mapping[str, Any], name: str, default: float) -> float:
+def _parse_factor(options: Mapping[str, Any], name: str, default: float) -> float:
     """Return the option `name` as the factor of a limit. Raises CurateError if it is invalid."""
     try:
         value = float(options.get(name, default))
@@ -175,7 +180,7 @@ def _factor(options: Mapping[str, Any], name: str, default: float) -> float:
     return value
 
 
-def _problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def _read_problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
     first = next(iter(read_rows(table, (), _COLUMNS)), None)
     if first is None or isinstance(first, UnreadableRow):
         return
@@ -190,32 +195,32 @@ def _problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> I
 def _read_deepcoder(table: TableFiles) -> Iterator[CodeforcesProblem]:
     """Yield the problems of DeepCoder's rows; those that are not among its 408 problems have no key."""
     unmatched = UnmatchedProblems()
-    for position, row in enumerate(valid_rows(table, _DEEPCODER, ())):
+    for position, row in enumerate(read_valid_rows(table, _DEEPCODER, ())):
         name, text = f"row-{position}", str(row["problem"])
         id, limits = unmatched.pop_id(text), _DEEPCODER_LIMITS.search(text)
         try:
             yield CodeforcesProblem(
-                keys=(problem_key(id),) if id else (),
+                keys=(parse_problem_key(id),) if id else (),
                 name=name,
                 statement=text,
-                cases=_examples(row["tests"]),
+                cases=_parse_examples(row["tests"]),
                 tests_source=EXAMPLES,
                 wall_seconds=int(limits[1]) / 1000 if limits else 0.0,
                 memory_mb=int(limits[2]) if limits else 0.0,
             )
         except ParseError as error:
-            raise unreadable(table, id or name, error) from None
+            raise make_row_error(table, id or name, error) from None
 
 
 def _read_codeelo(table: TableFiles) -> Iterator[CodeforcesProblem]:
-    for row in valid_rows(table, _CODEELO, _CODEELO_MORE):
+    for row in read_valid_rows(table, _CODEELO, _CODEELO_MORE):
         id, rating = str(row["problem_id"]), row["rating"]
         try:
-            cases = _examples(row["examples"])
+            cases = _parse_examples(row["examples"])
             yield CodeforcesProblem(
-                keys=(problem_key(id),),
+                keys=(parse_problem_key(id),),
                 name=id,
-                statement=_statement(
+                statement=_join_statement(
                     row, Input="input", Output="output", Interaction="interaction", Examples=cases, Note="note"
                 ),
                 cases=cases,
@@ -225,10 +230,10 @@ def _read_codeelo(table: TableFiles) -> Iterator[CodeforcesProblem]:
                 rating=int(rating) if rating else None,
             )
         except (ParseError, ValueError) as error:
-            raise unreadable(table, id, error) from None
+            raise make_row_error(table, id, error) from None
 
 
-def _statement(row: Row, **sections: str | Sequence[Case]) -> str:
+def _join_statement(row: Row, **sections: str | Sequence[Case]) -> str:
     """Join title, description and sections with headings into a statement, without empty ones.
 
     sections: columns of the row, or examples
@@ -246,15 +251,15 @@ def _format_examples(examples: Sequence[Case]) -> str:
     )
 
 
-def _examples(encoded: object) -> tuple[Case, ...]:
+def _parse_examples(encoded: object) -> tuple[Case, ...]:
     """Parse tests from a list or JSON text of pairs, or of objects with input and output."""
     tests = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
     if not isinstance(tests, list) or not tests:
         raise ParseError("it has no tests")
-    return deduplicate_cases([_case(*_pair(test)) for test in tests])
+    return deduplicate_cases([_make_case(*_parse_pair(test)) for test in tests])
 
 
-def _pair(test: Any) -> tuple[object, object]:
+def _parse_pair(test: Any) -> tuple[object, object]:
     if isinstance(test, Mapping) and {"input", "output"} <= test.keys():
         return test["input"], test["output"]
     if isinstance(test, list | tuple) and len(test) == 2:
@@ -262,7 +267,7 @@ def _pair(test: Any) -> tuple[object, object]:
     raise ParseError("a test has no input and output")
 
 
-def _case(given: object, expected: object) -> Case:
+def _make_case(given: object, expected: object) -> Case:
     return Case(join_lines(given, "an input"), join_lines(expected, "an output"))
 
 
@@ -271,27 +276,27 @@ def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) 
 
     Raises CurateError if the folder of generated tests is missing.
     """
-    folder = _generated_folder(table)
+    folder = _find_generated_folder(table)
     chosen: list[tuple[Keys, date | None, Row]] = []
-    for row in valid_rows(table, _OPEN_R1, _OPEN_R1_MORE):
-        keys = tuple(dict.fromkeys(map(problem_key, (str(row["id"]), *(row["aliases"] or ())))))
+    for row in read_valid_rows(table, _OPEN_R1, _OPEN_R1_MORE):
+        keys = tuple(dict.fromkeys(map(parse_problem_key, (str(row["id"]), *(row["aliases"] or ())))))
         start = row["contest_start"]
         day = datetime.fromtimestamp(start, UTC).date() if start else None
         if not is_wanted(keys, day):
             continue
-        reason = _objection(row, folder)
+        reason = _exclusion_reason(row, folder)
         if reason:
             left_out[reason] += 1
         else:
             chosen.append((keys, day, row))
     for keys, day, row in sorted(chosen, key=lambda one: one[0]):
         try:
-            yield _open_r1_problem(row, keys, day, folder)
+            yield _make_open_r1_problem(row, keys, day, folder)
         except (ParseError, ValueError, KeyError, TypeError) as error:
-            raise unreadable(table, str(row["id"]), error) from None
+            raise make_row_error(table, str(row["id"]), error) from None
 
 
-def _generated_folder(table: TableFiles) -> Path | None:
+def _find_generated_folder(table: TableFiles) -> Path | None:
     """Return the folder of generated tests, if one is given."""
     if "generated" not in table.options:
         return None
@@ -306,7 +311,7 @@ def _generated_folder(table: TableFiles) -> Path | None:
     return folder
 
 
-def _objection(row: Row, folder: Path | None) -> str:
+def _exclusion_reason(row: Row, folder: Path | None) -> str:
     """Return why a problem is excluded; empty if it is not."""
     if optional_text(row["interaction_format"]).strip():
         return "are interactive"
@@ -321,16 +326,16 @@ def _objection(row: Row, folder: Path | None) -> str:
     return "" if row["generated_tests"] and _generated_path(row, folder).is_file() else "have no generated tests"
 
 
-def _open_r1_problem(row: Row, keys: Keys, day: date | None, folder: Path | None) -> CodeforcesProblem:
+def _make_open_r1_problem(row: Row, keys: Keys, day: date | None, folder: Path | None) -> CodeforcesProblem:
     id, is_complete = str(row["id"]), bool(row["official_tests_complete"])
-    tests = _open_r1_cases(row["official_tests"])
+    tests = _make_open_r1_cases(row["official_tests"])
     if not is_complete and folder is not None:
-        tests += _open_r1_cases(_generated_rows(_generated_path(row, folder)).get(id))
-    examples = _open_r1_cases(row["examples"])
+        tests += _make_open_r1_cases(_read_generated_rows(_generated_path(row, folder)).get(id))
+    examples = _make_open_r1_cases(row["examples"])
     return CodeforcesProblem(
         keys=keys,
         name=id,
-        statement=_statement(row, Input="input_format", Output="output_format", Examples=examples, Note="note"),
+        statement=_join_statement(row, Input="input_format", Output="output_format", Examples=examples, Note="note"),
         cases=deduplicate_cases(tests),
         tests_source=OFFICIAL if is_complete else GENERATED,
         checker=optional_text(row["generated_checker"]),
@@ -341,16 +346,16 @@ def _open_r1_problem(row: Row, keys: Keys, day: date | None, folder: Path | None
     )
 
 
-def _open_r1_cases(tests: list[Any] | None) -> tuple[Case, ...]:
-    return tuple(_case(test["input"], test["output"]) for test in tests or ())
+def _make_open_r1_cases(tests: list[Any] | None) -> tuple[Case, ...]:
+    return tuple(_make_case(test["input"], test["output"]) for test in tests or ())
 
 
 def _generated_path(row: Row, folder: Path) -> Path:
-    return folder / f"test_cases_{problem_key(str(row['id']))[0]:04d}.parquet"
+    return folder / f"test_cases_{parse_problem_key(str(row['id']))[0]:04d}.parquet"
 
 
 @lru_cache(maxsize=1)  # the problems of a contest are consecutive
-def _generated_rows(path: Path) -> dict[str, list[Row]]:
+def _read_generated_rows(path: Path) -> dict[str, list[Row]]:
     """Return a contest's rows of generated tests by problem id."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -364,4 +369,4 @@ def _generated_rows(path: Path) -> dict[str, list[Row]]:
         raise CurateError(f"{path} cannot be read as generated tests ({shorten(error)}). Download it again.") from None
 
 
-SUITE = RowSuite("codeforces", "Codeforces", _HUB_ID, _COLUMNS, _recognises, _read, has_dates=True)
+SUITE = RowSuite("codeforces", "Codeforces", _HUB_ID, _COLUMNS, _recognizes, _read, has_dates=True)

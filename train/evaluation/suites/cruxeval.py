@@ -12,7 +12,7 @@ from curate.reading.tables import Row, TableFiles
 from curate.reading.values import optional_text
 from train.evaluation.judges.cruxeval_judges import SECONDS, InputJudge, OutputJudge
 from train.evaluation.protocols.forms import Statement
-from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, read_switch, valid_rows
+from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, read_switch, read_valid_rows
 
 _COLUMNS = ("id", "code", "input", "output")
 _SYSTEM = "You are an expert at Python programming, code execution, test case generation, and fuzzing."
@@ -143,7 +143,7 @@ _TEMPLATES = {
 }  # keys: whether an input is requested, and whether with steps
 
 
-def _recognises(row: Row) -> bool:
+def _recognizes(row: Row) -> bool:
     """Return whether CRUXEval can read a row. Its input may be empty: some functions take no arguments."""
     return (
         bool(row["id"] and row["code"] and row["output"]) and row["input"] is not None and "def f(" in str(row["code"])
@@ -153,18 +153,18 @@ def _recognises(row: Row) -> bool:
 def _read(inputs: bool, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     asks_for_steps = read_switch(table, "prompt", "direct", "steps")
     before_code, after_code = _TEMPLATES[inputs, asks_for_steps].split("{code}")
-    for row in valid_rows(table, _COLUMNS, ()):
+    for row in read_valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
         rest = (output, asks_for_steps, options.settings.test_seconds or SECONDS)
         judge = InputJudge(code, *rest) if inputs else OutputJudge(*rest)
         text = before_code + code + after_code.replace("{output}" if inputs else "{input}", output if inputs else input)
-        chat = options.default_chat(text, text, _SYSTEM)
+        chat = options.make_default_chat(text, text, _SYSTEM)
         yield options.make_exercise(f"cruxeval/{id}", Statement(text), chat, judge)
 
 
-def _suite(name: str, title: str, *, inputs: bool) -> RowSuite:
-    return RowSuite(name, title, "cruxeval-org/cruxeval", _COLUMNS, _recognises, partial(_read, inputs))
+def _make_suite(name: str, title: str, *, inputs: bool) -> RowSuite:
+    return RowSuite(name, title, "cruxeval-org/cruxeval", _COLUMNS, _recognizes, partial(_read, inputs))
 
 
-OUTPUT = _suite("cruxeval-o", "CRUXEval (output prediction)", inputs=False)
-INPUT = _suite("cruxeval-i", "CRUXEval (input prediction)", inputs=True)
+OUTPUT = _make_suite("cruxeval-o", "CRUXEval (output prediction)", inputs=False)
+INPUT = _make_suite("cruxeval-i", "CRUXEval (input prediction)", inputs=True)

@@ -36,7 +36,7 @@ def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: C
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
         chat = options.prompt.row_chat(row, suite)
         expected = row["expected_answer"]
-        judge = MathJudge(expected) if expected else options.suite_judge(suite)
+        judge = MathJudge(expected) if expected else options.make_suite_judge(suite)
         known = parse_metadata(row["difficulty"], row["platform"], row["date"])
         yield options.make_exercise(row["id"], statement, chat, judge, known)
     if options.date_range is not None and undated:

@@ -31,7 +31,7 @@ ERRATA = frozenset(
 )
 
 
-def _recognises(row: Row) -> bool:
+def _recognizes(row: Row) -> bool:
     return bool(row["question_content"])
 
 
@@ -50,9 +50,9 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
                 row.id,
                 Statement(row.statement, row.starter_code, row.tests.entry_point),
                 suite_options.prompt.chat(row.statement, row.starter_code, row.tests),
-                suite_options.suite_judge(row.tests),
+                suite_options.make_suite_judge(row.tests),
                 parse_metadata(row.difficulty, row.platform, row.date),
             )
 
 
-SUITE = RowSuite("lcb", "LiveCodeBench", HUB_ID, ("question_content",), _recognises, _read, has_dates=True)
+SUITE = RowSuite("lcb", "LiveCodeBench", HUB_ID, ("question_content",), _recognizes, _read, has_dates=True)

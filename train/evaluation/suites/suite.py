@@ -14,7 +14,7 @@ from rewards.extract import PYTHON_ONLY
 from rewards.form import length_instruction
 from sandbox import Sandbox, Suite
 from train.evaluation.judges.judge import Judge, JudgeResult, SuiteJudge
-from train.evaluation.protocols.forms import Statement, two_messages
+from train.evaluation.protocols.forms import Statement, make_chat
 from train.evaluation.protocols.settings import DEFAULT, SuiteSettings
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
@@ -45,7 +45,7 @@ class Exercise:
         identity = [self.id, self.prompt, *self.judge.identity, *around]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
-    def asking_for_length(self, target_tokens: int) -> "Exercise":
+    def request_length(self, target_tokens: int) -> "Exercise":
         """Add a request for a completion of this length to the end of the last user message.
 
         Raises CurateError if the prompt is plain text to continue.
@@ -60,13 +60,13 @@ class Exercise:
         ]
         return replace(self, prompt=chat)
 
-    def judged_text(self, completion: str) -> str:
+    def assemble_text(self, completion: str) -> str:
         """Return the text to judge for a completion."""
         return self.answer_prefix + completion + self.answer_suffix
 
     def judge_completion(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         """Judge a completion, as Judge.judge does."""
-        return self.judge.judge(self.judged_text(completion), sandbox, time_factor=time_factor)
+        return self.judge.judge(self.assemble_text(completion), sandbox, time_factor=time_factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class SuiteOptions:
         prompt, prefix, suffix = self.settings.render(self.prompt, statement, default_prompt)
         return Exercise(id, prompt, judge, metadata, prefix, suffix)
 
-    def default_chat(self, statement: str, text: str, system: str = "") -> Chat:
+    def make_default_chat(self, statement: str, text: str, system: str = "") -> Chat:
         """Return the messages in a suite's own form, which the user's template overrides.
 
         statement  value for the template
@@ -109,9 +109,9 @@ class SuiteOptions:
         """
         if self.prompt.template:
             return self.prompt.chat(statement, "", Suite([]))
-        return two_messages(self.prompt.system or system, text)
+        return make_chat(self.prompt.system or system, text)
 
-    def suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:
+    def make_suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:
         """Return the judge by these tests, with the requested languages, extraction rule and time limit.
 
         prompt: beginning of the program in the prompt; empty: none
@@ -153,7 +153,7 @@ def parse_metadata(difficulty: object = None, platform: object = None, day: obje
     return ProblemMetadata(optional_text(difficulty) or None, optional_text(platform) or None, published)
 
 
-def valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
+def read_valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
     """Yield the rows of a table. Raises CurateError for an unreadable row: every problem of a suite counts."""
     for row in read_rows(table, columns, optional):
         if isinstance(row, UnreadableRow):
@@ -161,7 +161,7 @@ def valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str,
         yield row
 
 
-def unreadable(table: TableFiles, id: str, error: object) -> CurateError:
+def make_row_error(table: TableFiles, id: str, error: object) -> CurateError:
     """Build the error for an unreadable row."""
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
 

@@ -12,7 +12,7 @@ from train.evaluation.codeforces.contests import (
     DEEPCODER_CONTESTS,
     Contest,
     ContestProblem,
-    problem_key,
+    parse_problem_key,
     read_contests,
     write_contests,
 )
@@ -146,5 +146,5 @@ def test_addresses_are_those_of_the_public_api():
 def test_the_contests_are_those_of_deepcoders_problems():
     ids = json.loads(METADATA.read_text())
     assert len(ids) == 408
-    assert tuple(sorted({problem_key(id)[0] for id in ids})) == DEEPCODER_CONTESTS
+    assert tuple(sorted({parse_problem_key(id)[0] for id in ids})) == DEEPCODER_CONTESTS
     assert len(DEEPCODER_CONTESTS) == 57

@@ -8,7 +8,7 @@ from made_contests import contest, with_points
 from made_outcomes import outcome
 
 from curate.errors import CurateError
-from train.evaluation.codeforces.contests import ContestProblem, problem_key
+from train.evaluation.codeforces.contests import ContestProblem, parse_problem_key
 from train.evaluation.codeforces.rating import (
     PercentileTable,
     deepcoder_2024,
@@ -132,7 +132,7 @@ def test_models_that_cannot_be_rated_are_explained(ids, message):
 
 @pytest.mark.parametrize("id", ["1971D2", "1971/D2", "1971_D2", "1971d2", "CF1971D2", "codeforces/1971/D2", " 1971-D2"])
 def test_ids_of_problems_are_read_in_all_their_forms(id):
-    assert problem_key(id) == (1971, "D2")
+    assert parse_problem_key(id) == (1971, "D2")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_shipped_table_is_whole():
 
 
 def test_a_percentile_counts_users_with_a_lower_rating():
-    table = PercentileTable.of("small", {1000: 2, 1200: 1, 1500: 1})
+    table = PercentileTable.from_counts("small", {1000: 2, 1200: 1, 1500: 1})
     assert [table.percentile(rating) for rating in (1000, 1000.5, 1200, 1500, 1501)] == [0, 50, 50, 75, 100]
     with pytest.raises(ValueError, match="has no users"):
-        PercentileTable.of("empty", {})
+        PercentileTable.from_counts("empty", {})

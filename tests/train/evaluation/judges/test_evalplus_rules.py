@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from train.evaluation.judges.call_judge import first_mismatch_index
+from train.evaluation.judges.call_judge import find_first_mismatch
 from train.evaluation.judges.call_run import CallOutput
 from train.evaluation.judges.sandbox_runner import digest, encode
 
@@ -21,7 +21,7 @@ def large(value):
 
 def right(given, expected, *, entry_point="f", tolerance=0.0, arguments=()):
     inputs = [json.dumps(encode(list(arguments)))]
-    return first_mismatch_index(entry_point, tolerance, inputs, [small(given)], [small(expected)]) is None
+    return find_first_mismatch(entry_point, tolerance, inputs, [small(given)], [small(expected)]) is None
 
 
 class Whole(int):
@@ -87,20 +87,20 @@ def test_the_tolerance_for_floats_stays_for_later_inputs():
     expected = [small([[0.3], 7]), small(0.5), small([[0.3], 7])]
     outputs = [small([[0.3], 7]), small(0.5), small(off)]
     inputs = ["[]"] * 3
-    assert first_mismatch_index("f", 0.0, inputs, outputs, expected) == 2  # numpy reads no such list
+    assert find_first_mismatch("f", 0.0, inputs, outputs, expected) == 2  # numpy reads no such list
     expected, outputs = [small([[0.3]]), small(0.5), small([[0.3]])], [small([[0.3]]), small(0.5), small([[0.1 + 0.2]])]
-    assert first_mismatch_index("f", 0.0, inputs, outputs, expected) is None
-    assert first_mismatch_index("f", 0.0, inputs[1:], outputs[2:], expected[2:]) == 0
+    assert find_first_mismatch("f", 0.0, inputs, outputs, expected) is None
+    assert find_first_mismatch("f", 0.0, inputs[1:], outputs[2:], expected[2:]) == 0
 
 
 def test_large_outputs_are_compared_by_their_digests():
     big, other = [1.0] * 50_000, [1.0] * 49_999 + [2.0]
-    assert first_mismatch_index("f", 0.0, ["[]"], [large(big)], [large(big)]) is None
-    assert first_mismatch_index("f", 0.0, ["[]"], [large([1] * 50_000)], [large(big)]) is None
-    assert first_mismatch_index("f", 0.0, ["[]"], [large(other)], [large(big)]) == 0
-    assert first_mismatch_index("f", 0.0, ["[]"], [small([1])], [large(big)]) == 0
+    assert find_first_mismatch("f", 0.0, ["[]"], [large(big)], [large(big)]) is None
+    assert find_first_mismatch("f", 0.0, ["[]"], [large([1] * 50_000)], [large(big)]) is None
+    assert find_first_mismatch("f", 0.0, ["[]"], [large(other)], [large(big)]) == 0
+    assert find_first_mismatch("f", 0.0, ["[]"], [small([1])], [large(big)]) == 0
     nan = [NAN] * 50_000
-    assert first_mismatch_index("f", 0.0, ["[]"], [large(nan)], [large(nan)]) == 0
+    assert find_first_mismatch("f", 0.0, ["[]"], [large(nan)], [large(nan)]) == 0
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_any_zero_of_a_polynomial_is_right():
 def test_whatever_a_program_claims_is_wrong_and_nothing_more(claim, entry_point, expected):
     arguments = {"surface_Area": [3, 4], "find_zero": [[1.0, 1.0]]}.get(entry_point, [])
     output = CallOutput(claim, False, 0.0)
-    assert first_mismatch_index(entry_point, 0.0, [json.dumps(arguments)], [output], [small(expected)]) == 0
+    assert find_first_mismatch(entry_point, 0.0, [json.dumps(arguments)], [output], [small(expected)]) == 0
 
 
 def test_values_with_equal_hashes_take_no_time_together():
@@ -177,5 +177,5 @@ def test_values_with_equal_hashes_take_no_time_together():
     prime = 2**61 - 1
     members = [number * prime for number in range(1, 3000)]
     claim = CallOutput(json.dumps({"s": [encode(number) for number in members]}), False, 0.0)
-    assert first_mismatch_index("f", 0.0, ["[]"], [claim], [small(set(members[:9]))]) == 0
-    assert first_mismatch_index("similar_elements", 0.0, ["[]"], [claim], [small(tuple(members))]) is None
+    assert find_first_mismatch("f", 0.0, ["[]"], [claim], [small(set(members[:9]))]) == 0
+    assert find_first_mismatch("similar_elements", 0.0, ["[]"], [claim], [small(tuple(members))]) is None

@@ -147,12 +147,12 @@ def test_what_the_reference_returns_is_computed_once(box, monkeypatch):
     reference = Reference("def f(n):\n    return n * 2", "f", ("[1]", "[2]"))
     outputs = compute_expected_outputs(reference, box)
     assert [output.text for output in outputs] == ["2", "4"]
-    monkeypatch.setattr(call_run, "_computed", call_run.SingleFlightCache(9))  # as in another process
+    monkeypatch.setattr(call_run, "_expected_outputs", call_run.SingleFlightCache(9))  # as in another process
     with Lost(workers=1) as lost:
         assert compute_expected_outputs(reference, lost) == outputs
-        (kept,) = (call_run._folder()).iterdir()
+        (kept,) = (call_run._cache_folder()).iterdir()
         kept.write_bytes(kept.read_bytes()[:-9])
-        monkeypatch.setattr(call_run, "_computed", call_run.SingleFlightCache(9))
+        monkeypatch.setattr(call_run, "_expected_outputs", call_run.SingleFlightCache(9))
         with pytest.raises(SandboxError):
             compute_expected_outputs(reference, lost)
 

@@ -10,7 +10,7 @@ from source_rows import livecodebench_row, write_jsonl
 
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges import evalplus_extraction
-from train.evaluation.judges.evalplus_extraction import longest_run, sanitize
+from train.evaluation.judges.evalplus_extraction import find_longest_run, sanitize
 from train.evaluation.judges.extraction import RULES, ExpectedProgram, extract_program
 from train.evaluation.protocols.settings import SuiteSettings
 
@@ -145,7 +145,7 @@ def test_the_longest_run_of_lines_that_parses_is_found(seed):
     for _ in range(250):
         some = random_lines.sample(LINES, random_lines.randint(3, 14))
         text = "\n".join(random_lines.choices(some, k=random_lines.randint(1, 12)))
-        assert longest_run(text) == longest_of_all_runs(text)
+        assert find_longest_run(text) == longest_of_all_runs(text)
 
 
 @pytest.mark.parametrize("line", ["(", '"""', "try:", "x = 1", "if x:", "don't", "@f", "x \\", "\0", "\ud800", "a\rb"])

@@ -149,15 +149,15 @@ def test_problems_of_evalplus(tmp_path, suite, row, stated):
         *user(f"{SELF_CONTAINED}```\n{stated}\n```\n"),
         {"role": "assistant", "content": PREFILL},
     ]
-    assert chat.judged_text("x = 1") == "x = 1"  # EvalPlus never sees what the model was given
+    assert chat.assemble_text("x = 1") == "x = 1"  # EvalPlus never sees what the model was given
     other = asked(tmp_path, row, suite, "evalplus", extraction="curate")
-    assert other.judged_text("x = 1") == f"{PREFILL}x = 1\n```\n"
+    assert other.assemble_text("x = 1") == f"{PREFILL}x = 1\n```\n"
     thinking = asked(tmp_path, row, suite, "evalplus", form="evalplus-thinking")
     assert thinking.prompt == user(f"{SELF_CONTAINED}```python\n{stated}\n```")
-    assert thinking.judged_text("x = 1") == "x = 1"
+    assert thinking.assemble_text("x = 1") == "x = 1"
     completed = asked(tmp_path, row, suite, "evalplus", mode="complete")
     assert completed.prompt == stated + "\n"
-    assert completed.judged_text("    return 1") == stated + "\n    return 1"
+    assert completed.assemble_text("    return 1") == stated + "\n    return 1"
     assert completed.judge.extraction == "evalplus"
 
 
@@ -240,9 +240,9 @@ def test_a_system_prompt_takes_the_place_of_the_official_one(tmp_path):
 def test_a_prefill_is_part_of_what_is_judged(tmp_path):
     plain = asked(tmp_path, STDIN, "lcb", prefill="<think>\n")
     assert plain.prompt[-1] == {"role": "assistant", "content": "<think>\n"}
-    assert plain.judged_text("Done.</think>") == "<think>\nDone.</think>"
+    assert plain.assemble_text("Done.</think>") == "<think>\nDone.</think>"
     code = asked(tmp_path, STDIN, "lcb", prefill="```python\n", stop=("\n```",))
-    assert code.judge.submission(code.judged_text("print(1)")).source.strip() == "print(1)"
+    assert code.judge.extract_program(code.assemble_text("print(1)")).source.strip() == "print(1)"
 
 
 def test_a_template_of_the_users_own_is_continued_as_plain_text(tmp_path):

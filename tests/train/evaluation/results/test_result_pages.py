@@ -10,7 +10,7 @@ from source_rows import livecodebench_row, write_jsonl
 
 from train.evaluation.results import pages
 from train.evaluation.results.result import read_results
-from train.evaluation.results.tables import leaderboard
+from train.evaluation.results.tables import build_leaderboard
 
 HOSTILE = (
     "<script>document.title = 'owned'; fetch('/owned')</script></div></details><h1>owned</h1>"
@@ -144,7 +144,7 @@ def test_answers_without_their_rows_are_shown_without_prompts(world, tmp_path):
     moved["suite"]["location"] = str(tmp_path / "gone")
     (tmp_path / "m.json").write_text(json.dumps(moved))
     (tmp_path / "m.json.samples.jsonl").write_bytes((world / "m.json.samples.jsonl").read_bytes())
-    failures = pages.write_pages(leaderboard(read_results((tmp_path / "m.json",))), tmp_path / "site")
+    failures = pages.write_pages(build_leaderboard(read_results((tmp_path / "m.json",))), tmp_path / "site")
     assert len(failures) == 1
     assert "have no prompts" in failures[0]
     html = (tmp_path / "site" / "1" / "1.html").read_text()

@@ -7,8 +7,8 @@ from made_outcomes import outcome
 from made_results import of_bits, write
 
 from curate.errors import CurateError
-from train.evaluation.results.result import labels, read_result, read_results
-from train.evaluation.results.tables import breakdown, format_tokens
+from train.evaluation.results.result import label_results, read_result, read_results
+from train.evaluation.results.tables import format_tokens, tabulate_strata
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path):
@@ -50,7 +50,9 @@ def test_a_folder_gives_its_results_and_nothing_else(tmp_path):
 
 def test_results_have_different_labels(tmp_path):
     def named(*files_and_models):
-        return labels([read_result(of_bits(tmp_path / file, "1", model=model)) for file, model in files_and_models])
+        return label_results(
+            [read_result(of_bits(tmp_path / file, "1", model=model)) for file, model in files_and_models]
+        )
 
     assert named(("a.json", "org/x"), ("b.json", "models/y")) == ["x", "y"]
     assert named(("a.json", "org/x"), ("b.json", "my/x")) == ["org/x", "my/x"]
@@ -64,7 +66,7 @@ def test_the_table_has_a_row_for_each_known_stratum():
         outcome("b", "1111", day="2024-09-01", difficulty="easy"),
         outcome("c", "0000"),
     ]
-    names, rows = breakdown(problems)
+    names, rows = tabulate_strata(problems)
     assert names[:8] == ["", "problems", "pass@1", "95%", "pass@2", "pass@4", "always", "truncated"]
     assert [row[0] for row in rows] == [
         *["all", "easy", "hard", "unknown difficulty", "2024-08", "2024-09"],

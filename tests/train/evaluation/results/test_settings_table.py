@@ -6,7 +6,7 @@ from made_results import of_bits
 from curate.prompt import PromptFormat
 from train.evaluation.protocols.settings import resolve_settings
 from train.evaluation.results.result import read_result
-from train.evaluation.results.settings_table import settings_difference, settings_table
+from train.evaluation.results.settings_table import build_settings_table, describe_differences
 
 SAMPLING = {"k": 1, "temperature": 0.6, "top_p": 0.95, "max_tokens": 1024}
 SUITE = {"name": "lcb", "given": "lcb", "location": "rows", "window": {"asked": ""}, "exercises_sha256": "a" * 64}
@@ -22,7 +22,7 @@ def difference(tmp_path):
             "a": of_bits(tmp_path / "a.json", "1", "0", content={"suite": SUITE}),
             "b": of_bits(tmp_path / "b.json", *(bits or "10"), content={"suite": SUITE} | changes),
         }
-        return settings_difference({name: read_result(path) for name, path in written.items()})
+        return describe_differences({name: read_result(path) for name, path in written.items()})
 
     return difference
 
@@ -79,12 +79,12 @@ def test_many_results_are_named_by_their_number(tmp_path):
     files = {name: of_bits(tmp_path / f"{name}.json", "1") for name in "abcdef"}
     of_bits(files["f"], "1", content={"sampling": SAMPLING | {"temperature": 1.0}})
     results = {name: read_result(path) for name, path in files.items()}
-    assert settings_difference(results) == "Settings differ: temperature: 0.6 (a and 4 more), 1.0 (f)."
+    assert describe_differences(results) == "Settings differ: temperature: 0.6 (a and 4 more), 1.0 (f)."
 
 
 def test_a_result_without_the_later_facts_has_a_table(tmp_path):
     result = read_result(
         of_bits(tmp_path / "a.json", "1", content={"sampling": {"temperature": 0.6}, "curate": "0.0.9"})
     )
-    table = settings_table(result)
+    table = build_settings_table(result)
     assert (table["k"], table["top_p"], table["exercises"], table["curate"]) == (1, 0.95, None, "0.0.9")

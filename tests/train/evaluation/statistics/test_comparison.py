@@ -12,10 +12,10 @@ from made_outcomes import drawn, outcome, outcomes
 
 from curate.errors import CurateError
 from train.evaluation.statistics.comparison import (
-    best_model,
     compare,
     compare_with_reference,
     correct_p_values,
+    find_best_model,
     sign_flip_p,
 )
 from train.evaluation.statistics.intervals import standard_error
@@ -129,7 +129,7 @@ def test_of_five_equal_models_one_is_seldom_significantly_worse_than_the_best(k)
     for _ in range(400):
         rates = [rng.choice((0.1, 0.5, 0.9)) for _ in range(60)]
         models = {name: drawn(rates, k, rng) for name in "abcde"}
-        best = best_model(models)
+        best = find_best_model(models)
         n_false += any(other.differs for other in compare_with_reference(best, models, is_selected=True).values())
         n_holm += any(other.differs for other in compare_with_reference(best, models).values())
     assert n_false <= 0.05 * 400
@@ -143,7 +143,7 @@ def test_models_are_compared_with_the_best_of_them():
         "strong": outcomes(*["1"] * 9, "0"),
         "good": outcomes(*["1"] * 8, "0", "0"),
     }
-    assert best_model(models) == "strong"
+    assert find_best_model(models) == "strong"
     del models["unknown"]
     found = compare_with_reference("strong", models)
     assert list(found) == ["weak", "good"]

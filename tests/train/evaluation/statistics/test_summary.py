@@ -7,9 +7,15 @@ import pytest
 from lcb_facts import all_problems, in_window, needs_facts
 from made_outcomes import outcome, outcomes
 
-from train.evaluation.statistics.comparison import contamination_curve, select_published_since
+from train.evaluation.statistics.comparison import compute_contamination_curve, select_published_since
 from train.evaluation.statistics.intervals import solve_rate_interval
-from train.evaluation.statistics.outcomes import STRATUM_KEYS, ProblemMetadata, ProblemOutcomes, strata, summarize
+from train.evaluation.statistics.outcomes import (
+    STRATUM_KEYS,
+    ProblemMetadata,
+    ProblemOutcomes,
+    summarize,
+    summarize_groups,
+)
 
 
 def test_a_summary_counts_samples_with_a_verdict():
@@ -45,7 +51,7 @@ def test_without_verdicts_nothing_is_known():
 
 def test_strata_come_in_the_order_of_their_fact():
     words = [outcome(f"p{place}", "1", difficulty=name) for place, name in enumerate(("hard", "zen", "easy", "medium"))]
-    assert list(strata([outcome("q", "1"), *words], STRATUM_KEYS["difficulty"])) == [
+    assert list(summarize_groups([outcome("q", "1"), *words], STRATUM_KEYS["difficulty"])) == [
         "easy",
         "medium",
         "hard",
@@ -53,8 +59,8 @@ def test_strata_come_in_the_order_of_their_fact():
         "unknown",
     ]
     ratings = [outcome(f"p{rating}", "1", difficulty=rating) for rating in (2000, 800, 1500)]
-    assert list(strata(ratings, STRATUM_KEYS["difficulty"])) == ["800", "1500", "2000"]
-    bands = strata(ratings, lambda facts: "below 1800" if int(facts.difficulty or 0) < 1800 else "from 1800")
+    assert list(summarize_groups(ratings, STRATUM_KEYS["difficulty"])) == ["800", "1500", "2000"]
+    bands = summarize_groups(ratings, lambda facts: "below 1800" if int(facts.difficulty or 0) < 1800 else "from 1800")
     assert {name: summary.n_problems for name, summary in bands.items()} == {"below 1800": 2, "from 1800": 1}
 
 
@@ -65,7 +71,7 @@ def test_the_curve_since_a_month_counts_this_month_and_later_ones():
         outcome("b", "1", day="2024-08-01"),
         outcome("d", "0"),
     ]
-    curve = contamination_curve(problems)
+    curve = compute_contamination_curve(problems)
     assert {month: (summary.n_problems, summary.pass_at_1) for month, summary in curve.items()} == {
         "2024-08": (3, pytest.approx(2 / 3)),
         "2024-10": (1, 1),
@@ -89,7 +95,7 @@ def test_published_means_on_livecodebench(model, whole, window):
     ],
 )
 def test_published_strata_of_livecodebench(fact, expected):
-    preview, mini = (strata(in_window(model), STRATUM_KEYS[fact]) for model in ("o1_preview", "o1_mini"))
+    preview, mini = (summarize_groups(in_window(model), STRATUM_KEYS[fact]) for model in ("o1_preview", "o1_mini"))
     found = {
         name: (preview[name].n_problems, *(round(100 * of[name].pass_at_1, 2) for of in (preview, mini)))
         for name in preview
@@ -99,12 +105,12 @@ def test_published_strata_of_livecodebench(fact, expected):
 
 @needs_facts
 def test_published_months_of_livecodebench():
-    preview, mini = (strata(in_window(model), STRATUM_KEYS["month"]) for model in ("o1_preview", "o1_mini"))
+    preview, mini = (summarize_groups(in_window(model), STRATUM_KEYS["month"]) for model in ("o1_preview", "o1_mini"))
     assert list(preview) == ["2024-08", "2024-09", "2024-10", "2024-11", "2024-12", "2025-01"]
     found = {
         month: (preview[month].n_problems, *(round(100 * of[month].pass_at_1, 1) for of in (preview, mini)))
         for month in ("2024-08", "2024-10", "2025-01")
     }
     assert found == {"2024-08": (66, 40.9, 50.0), "2024-10": (53, 34.0, 45.3), "2025-01": (7, 57.1, 42.9)}
-    curve = contamination_curve(in_window("o1_mini"))
+    curve = compute_contamination_curve(in_window("o1_mini"))
     assert (curve["2024-08"].n_problems, curve["2024-11"].n_problems, curve["2025-01"].n_problems) == (279, 113, 7)

@@ -11,7 +11,12 @@ from source_rows import DATA, write_jsonl
 
 from curate.errors import CurateError
 from sandbox import Limits
-from train.evaluation.codeforces.contests import UnmatchedProblems, problem_id, problem_key, problem_keys
+from train.evaluation.codeforces.contests import (
+    UnmatchedProblems,
+    format_problem_id,
+    parse_problem_key,
+    parse_problem_keys,
+)
 from train.evaluation.exercises import parse_suite, read_exercises
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
@@ -132,8 +137,8 @@ def test_problems_that_cannot_be_judged_are_left_out_and_counted(read, caplog, c
 def test_a_problem_of_two_contests_has_both_in_its_id(read):
     (exercise,) = read(open_r1_row("2018/A", aliases=["2019/C", "2018/A"]))
     assert exercise.id == "codeforces/2018/A,2019/C"
-    assert problem_keys(exercise.id) == [(2018, "A"), (2019, "C")]
-    assert problem_id([]) == ""
+    assert parse_problem_keys(exercise.id) == [(2018, "A"), (2019, "C")]
+    assert format_problem_id([]) == ""
 
 
 def test_an_option_chooses_problems_by_their_contests(read):
@@ -186,7 +191,7 @@ def test_the_name_alone_means_deepcoders_rows():
 def test_deepcoders_rows_are_recognised_in_any_order():
     rows, ids = json.loads(CODEELO.read_text()), json.loads(IDS.read_text())
     asked = read_exercises(str(CODEELO))
-    assert [one.id for one in asked] == [problem_id([problem_key(id)]) for id in ids]
+    assert [one.id for one in asked] == [format_problem_id([parse_problem_key(id)]) for id in ids]
     assert {one.metadata.tests_source for one in asked} == {"examples"}
     assert sum(len(one.judge.suite.cases) for one in asked) <= 468
     unnamed = UnmatchedProblems()
