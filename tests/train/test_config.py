@@ -122,24 +122,6 @@ def test_a_written_configuration_is_read_back_unchanged(file):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("most.processes", "limits.processes"),
-        ("rollout.most_running", "rollout.max_running_groups"),
-        ("run.most_truncated", "run.max_truncated_share"),
-        ("reward.least_wall_seconds", "reward.min_test_seconds"),
-        ("reward.most_wall_seconds", "reward.max_test_seconds"),
-    ],
-)
-def test_names_that_existing_files_have_are_read(old, new, file):
-    section, key = old.split(".")
-    in_file = config.read_config(file(f"{SMALL}\n[{section}]\n{key} = 7\n"))
-    expected = config.read_config(file(SMALL), [f"{new}=7"])
-    assert in_file == config.read_config(file(SMALL), [f"{old}=7"]) == expected
-    assert config.read_config(file(f"{SMALL}\n[{section}]\n{key} = 8\n"), [f"{new}=7"]) == expected
-
-
-@pytest.mark.parametrize(
     ("text", "changes", "words"),
     [
         pytest.param("[model]\npath = 'm'\n", [], "data.dataset is missing. Give --data, or", id="no section"),
@@ -207,7 +189,7 @@ def test_names_that_existing_files_have_are_read(old, new, file):
         ),
         pytest.param(SMALL, ["engine.transfer=nccl"], "name these in engine.gpus", id="no GPUs for NCCL"),
         pytest.param(
-            SMALL, [*ASYNC, "engine.transfer=nccl", "engine.gpus=[1]"], "workers come and go", id="NCCL to workers"
+            SMALL, [*ASYNC, "engine.transfer=nccl", "engine.gpus=[1]"], "workers join and leave", id="NCCL to workers"
         ),
         pytest.param(SMALL, ["engine.parity=0.5"], "engine.parity must be at least 1", id="more than equal"),
         pytest.param(SMALL, ["engine.gpus=[0,0]"], "engine.gpus names a GPU twice", id="one GPU twice"),

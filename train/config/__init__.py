@@ -1,13 +1,10 @@
-"""The configuration of a run: converts TOML to one frozen Config; ConfigError names an invalid key.
+"""The configuration of a run: one frozen Config, read from a TOML file.
 
-    preset = "deepcoder-16k"         # presets/deepcoder-16k.toml has what differs from the defaults
+    preset = "deepcoder-16k"         # presets/deepcoder-16k.toml has the values that differ from the defaults
     [model]
     path = "Qwen/Qwen3-0.6B"
     [data]
     dataset = "datasets/taco"
-
-Values in the file override those of its preset; command-line options (--model, --data, `--set section.key=value`)
-override both.
 
 Begin with sections.py, which has all keys with defaults, units and reasons, and read.py, which converts a table to a
 Config. presets/ has the values of published recipes.

@@ -1,4 +1,4 @@
-"""Checks across configuration keys: each function yields a message for every invalid value of its sections."""
+"""Checks across configuration keys. Each private function yields a message for every invalid value."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,13 @@ from train.errors import ConfigError
 if TYPE_CHECKING:
     from train.config.sections import Config
 
-_MAX_MEMORY_OF_ENGINES = 0.9  # share of a GPU for the run's engine and the one that evaluates
+_MAX_ENGINE_MEMORY_SHARE = 0.9  # share of a GPU for the run's engine and the evaluation engine together
 _MAX_TOKENS_PER_SECOND = 1000  # of one completion; no engine is faster
 _MAX_PROVEN_STALENESS = 4  # above it, AReaL's runs lose quality
 BUILTIN_REWARDS = ("code", "math", "model", "format", "length_budget", "overlong", "random")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _GPU = re.compile(r"cuda:\d{1,3}")
-CONFIG_KEY_OF_OPTION = {  # vLLM options that other configuration keys determine
+CONFIG_KEY_OF_OPTION = {  # by engine option, the configuration key that sets it
     "dtype": "model.dtype", "revision": "model.path", "tokenizer": "model.path",
     "concurrency": "engine.concurrency", "max_num_seqs": "engine.concurrency",
     "max_model_len": "engine.max_model_len",
@@ -26,14 +26,14 @@ CONFIG_KEY_OF_OPTION = {  # vLLM options that other configuration keys determine
 
 
 def function_name(function: str) -> str:
-    """Return the function's part of "module:function"."""
+    """Return the function's name in "module:function"."""
     return function.rpartition(":")[2]
 
 
 def check_config(config: "Config") -> None:
     """Raise ConfigError for the first invalid value."""
-    for faults in (_sampling, _engine, _workers, _reward, _learning, _evaluation):
-        for message in faults(config):
+    for check in (_check_sampling, _check_engine, _check_workers, _check_reward, _check_learning, _check_evaluation):
+        for message in check(config):
             raise ConfigError(message)
 
 
@@ -53,7 +53,7 @@ def config_warnings(config: "Config") -> Iterator[str]:
         )
     shares_gpu = evaluation.where == "own" and engine.kind == "vllm" and not engine.gpus and not evaluation.gpus
     share = evaluation.memory_share + engine.memory_share * config.workers.local
-    if shares_gpu and (evaluation.dataset or evaluation.suites) and share > _MAX_MEMORY_OF_ENGINES:
+    if shares_gpu and (evaluation.dataset or evaluation.suites) and share > _MAX_ENGINE_MEMORY_SHARE:
         yield (
             f'evaluation.where = "own": on a single GPU, its engine and that of the run take {share:.0%} of the '
             "memory together. Lower evaluation.memory_share and engine.memory_share, or name another GPU in "
@@ -61,8 +61,7 @@ def config_warnings(config: "Config") -> Iterator[str]:
         )
 
 
-def _sampling(config: "Config") -> Iterator[str]:
-    """Check [[stages]] and [rollout]."""
+def _check_sampling(config: "Config") -> Iterator[str]:
     if not config.stages:
         yield "give at least one [[stages]]"
     if any(stage.until_step == 0 and stage.until_clipped == 0 for stage in config.stages[:-1]):
@@ -74,8 +73,8 @@ def _sampling(config: "Config") -> Iterator[str]:
         yield "rollout.temperature must be more than 0: at 0 all completions of a group are the same"
     if rollout.pipeline == "minibatch" and objective.old == "learner":
         yield (
-            'rollout.pipeline = "minibatch" needs objective.old = "sampler": the weights that a later minibatch was '
-            "sampled with are replaced before the learner trains on it"
+            'rollout.pipeline = "minibatch" needs objective.old = "sampler": the weights that sample a later minibatch '
+            "are replaced before the learner trains on it"
         )
     longest = max(stage.max_tokens for stage in config.stages)
     if rollout.max_seconds < longest / _MAX_TOKENS_PER_SECOND:
@@ -100,7 +99,7 @@ def _sampling(config: "Config") -> Iterator[str]:
         )
 
 
-def _engine(config: "Config") -> Iterator[str]:
+def _check_engine(config: "Config") -> Iterator[str]:
     engine, pipeline = config.engine, config.rollout.pipeline
     try:
         options = EngineOptions.from_table(engine.options, reserved_keys=CONFIG_KEY_OF_OPTION)
@@ -124,20 +123,20 @@ def _engine(config: "Config") -> Iterator[str]:
         yield 'engine.transfer = "nccl" is for vLLM engines on separate GPUs: name these in engine.gpus'
     if engine.transfer == "nccl" and pipeline == "async":
         yield (
-            'engine.transfer = "nccl" needs all engines at the same time, and with rollout.pipeline = "async" workers '
-            'come and go. Use "auto"'
+            'engine.transfer = "nccl" needs all engines at the same time, but with rollout.pipeline = "async" workers '
+            'join and leave. Use "auto"'
         )
     if engine.tensor_parallel > 1 and not engine.gpus:
         yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
-    yield from _incomplete_engine("engine", engine.gpus, engine.tensor_parallel)
+    yield from _check_gpu_count("engine", engine.gpus, engine.tensor_parallel)
 
 
-def _incomplete_engine(section: str, gpus: tuple[int, ...], tensor_parallel: int) -> Iterator[str]:
+def _check_gpu_count(section: str, gpus: tuple[int, ...], tensor_parallel: int) -> Iterator[str]:
     if len(gpus) % max(tensor_parallel, 1):
         yield f"{section}.gpus: {len(gpus)} GPUs are not a multiple of {section}.tensor_parallel = {tensor_parallel}"
 
 
-def _workers(config: "Config") -> Iterator[str]:
+def _check_workers(config: "Config") -> Iterator[str]:
     workers = config.workers
     if config.rollout.pipeline != "async" and (workers.listen or not workers.local):
         yield f'[workers] is for rollout.pipeline = "async", not for "{config.rollout.pipeline}"'
@@ -151,8 +150,7 @@ def _workers(config: "Config") -> Iterator[str]:
         )
 
 
-def _reward(config: "Config") -> Iterator[str]:
-    """Check [reward] and [sandbox]."""
+def _check_reward(config: "Config") -> Iterator[str]:
     reward = config.reward
     if reward.min_test_seconds > reward.max_test_seconds:
         yield "reward.min_test_seconds must be at most reward.max_test_seconds"
@@ -189,11 +187,10 @@ def _reward(config: "Config") -> Iterator[str]:
         yield f"sandbox: {error}"
 
 
-def _learning(config: "Config") -> Iterator[str]:
-    """Check [objective] and [optimizer]."""
+def _check_learning(config: "Config") -> Iterator[str]:
     objective, optimizer = config.objective, config.optimizer
     if objective.delta is not None and objective.delta < 1 + objective.clip_high:
-        yield "objective.delta must be at least 1 + clip_high: below that it would clip the intended updates"
+        yield "objective.delta must be at least 1 + clip_high: a lower bound would clip the intended updates"
     if objective.reference_steps > 0 and not objective.kl:
         yield "objective.reference_steps needs objective.kl: without it there is no reference"
     if objective.reference_mix < 1 and not objective.reference_steps:
@@ -208,12 +205,10 @@ def _learning(config: "Config") -> Iterator[str]:
     if max(optimizer.betas) >= 1:
         yield "optimizer.betas must be below 1"
     if optimizer.epochs > 1 and config.rollout.pipeline == "minibatch":
-        yield (
-            'optimizer.epochs must be 1 with rollout.pipeline = "minibatch": there is no whole batch to pass over again'
-        )
+        yield 'optimizer.epochs must be 1 with rollout.pipeline = "minibatch": there is no whole batch to repeat'
 
 
-def _evaluation(config: "Config") -> Iterator[str]:
+def _check_evaluation(config: "Config") -> Iterator[str]:
     evaluation, engine = config.evaluation, config.engine
     if evaluation.where == "idle" and config.rollout.pipeline == "async":
         yield (
@@ -224,6 +219,6 @@ def _evaluation(config: "Config") -> Iterator[str]:
         yield f'evaluation.gpus is for evaluation.where = "own", not for "{evaluation.where}"'
     if len(set(evaluation.gpus)) < len(evaluation.gpus) or set(evaluation.gpus) & set(engine.gpus):
         yield "evaluation.gpus names a GPU twice, or one of engine.gpus: engines cannot share GPUs"
-    yield from _incomplete_engine("evaluation", evaluation.gpus, evaluation.tensor_parallel)
+    yield from _check_gpu_count("evaluation", evaluation.gpus, evaluation.tensor_parallel)
     if evaluation.where == "own" and engine.gpus and not evaluation.gpus:
         yield 'evaluation.where = "own": name the GPUs of its engine in evaluation.gpus'

@@ -1,6 +1,4 @@
-"""Configuration keys with types, defaults and comments, read from the source of sections.py, and a commented
-template.
-"""
+"""Descriptions of all configuration keys, read from the source of sections.py, and a commented template."""
 
 import ast
 import inspect
@@ -22,9 +20,9 @@ _WIDTH = 120  # of a template line
 class ConfigKey:
     """A key of a section.
 
-    kind      description of its type
+    kind      description of the type
     default   plain value, with "none" for None; None if required
-    meaning   comment on its line or above it
+    meaning   comment on the key's line or above it
     choices   the allowed texts; empty: any
     """
 
@@ -40,19 +38,19 @@ class ConfigKey:
         """Return the meaning, followed by the choices unless it explains each of them."""
         if all(f'"{choice}"' in self.meaning for choice in self.choices):
             return self.meaning
-        words = f"{'any' if self.kind.startswith('list') else 'one'} of {', '.join(self.choices)}"
-        return f"{self.meaning}; {words}" if self.meaning else words
+        choices = f"{'any' if self.kind.startswith('list') else 'one'} of {', '.join(self.choices)}"
+        return f"{self.meaning}; {choices}" if self.meaning else choices
 
     @property
     def help(self) -> str:
         """Return the comment as a sentence, marked if the key is required."""
-        words = f"{self.comment[:1].upper()}{self.comment[1:].removesuffix('.')}." if self.comment else ""
-        return f"{words}  [required]" if self.required else words
+        sentence = f"{self.comment[:1].upper()}{self.comment[1:].removesuffix('.')}." if self.comment else ""
+        return f"{sentence}  [required]" if self.required else sentence
 
     def lines(self, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the key with its value, its comment on the same line or, if too long, above it.
+        """Yield the key with its value; a comment that does not fit the same line is above it.
 
-        values: those of the section that differ from the defaults
+        values: the section's values that differ from the defaults
         """
         comment = self.comment
         if self.required and self.name not in values:
@@ -130,7 +128,7 @@ def _comments(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def template_lines(preset: str | None = None) -> Iterator[str]:
-    """Yield the lines of a configuration file with all keys and comments. Required keys are commented out.
+    """Yield the lines of a configuration file with all keys and comments, required keys commented out.
 
     preset: name of the preset that supplies the values; None: the defaults
 

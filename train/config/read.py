@@ -1,7 +1,6 @@
 """Conversion of TOML, presets and command-line values to a Config, and back to a table.
 
-Command-line options override the file, which overrides its preset. msgspec converts values to the types of sections.py;
-this module also rejects unknown keys, and rewrites msgspec's errors in terms of keys.
+msgspec converts values to the types of sections.py; this module rejects unknown keys and rewrites msgspec's errors.
 """
 
 import re
@@ -46,7 +45,7 @@ def from_table(table: Mapping[str, Any]) -> Config:
 
 
 def _normalize(kind: Any, value: Any, name: str) -> Any:
-    """Convert "none" to None. Raises ConfigError for what msgspec accepts or explains poorly."""
+    """Convert "none" to None. Raises ConfigError for invalid values that msgspec accepts or describes unclearly."""
     if is_dataclass(kind):
         return _normalize_section(kind, value, name)
     if get_origin(kind) is tuple and isinstance(value, list):
@@ -77,7 +76,6 @@ def _normalize_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
 
 
 def _explain(refusal: str, table: Any) -> str:
-    """Rewrite an error of msgspec with the name and value of the key."""
     found = _REFUSAL.fullmatch(refusal)
     if found is None:
         return refusal
@@ -97,13 +95,6 @@ def _explain(refusal: str, table: Any) -> str:
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 _PRESETS = Path(__file__).with_name("presets")
-_NEW_NAMES = {  # of keys and a section that existing files call otherwise
-    "most": "limits",
-    "rollout.most_running": "max_running_groups",
-    "run.most_truncated": "max_truncated_share",
-    "reward.least_wall_seconds": "min_test_seconds",
-    "reward.most_wall_seconds": "max_test_seconds",
-}
 
 
 def read_config(
@@ -119,17 +110,16 @@ def read_config(
 ) -> Config:
     """Read a configuration from a TOML file, a preset, or both.
 
-    For each key, later sources override earlier ones: default, preset, `machine`, file, the parameters `model` to
-    `engine`, `changes`.
+    Later sources override earlier ones: defaults, preset, `machine`, file, the parameters `model` to `engine`,
+    `changes`.
 
-    path     the file; None for a preset alone
-    changes  values of the form section.key=value
-    preset   name of the preset; None: the one named in the file, if any
-    model    value of model.path
-    dataset  value of data.dataset
-    prompt   values of the section [prompt]
-    engine   values of the section [engine]
-    machine  machine-dependent values of the form section.key=value
+    path            the file; None for a preset alone
+    changes         values of the form section.key=value
+    preset          name of the preset; None: the one named in the file, if any
+    model           value of model.path
+    dataset         value of data.dataset
+    prompt, engine  values of the sections [prompt] and [engine]
+    machine         machine-dependent values of the form section.key=value
 
     Raises ConfigError.
     """
@@ -171,17 +161,10 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a text file. Give the path of a TOML file.") from error
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
-    table = _with_new_names(_parse(text, str(path)))
+    table = _parse(text, str(path))
     if isinstance(table.get("reward"), str):  # shorthand for a custom reward function as the only reward
         table["reward"] = {"code": 0.0, "math": 0.0, "function": table["reward"]}
     return table
-
-
-def _with_new_names(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    return {
-        _NEW_NAMES.get(prefix + key, key): _with_new_names(value, f"{key}.") if isinstance(value, dict) else value
-        for key, value in table.items()
-    }
 
 
 def with_overrides(config: Config, changes: Sequence[str]) -> Config:
@@ -193,14 +176,14 @@ def with_overrides(config: Config, changes: Sequence[str]) -> Config:
 
 
 def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
-    """Override options of the section [sandbox]. Raises ConfigError.
+    """Override values of the section [sandbox]. Raises ConfigError.
 
     Another backend resets address and image; other packages reset their hash.
     """
-    dropped = {"address": "", "image": ""} if "backend" in given else {}
+    resets = {"address": "", "image": ""} if "backend" in given else {}
     if "packages" in given:
-        dropped["packages_sha256"] = ""
-    return replace(config, sandbox=replace(config.sandbox, **{**dropped, **given}))
+        resets["packages_sha256"] = ""
+    return replace(config, sandbox=replace(config.sandbox, **{**resets, **given}))
 
 
 def presets() -> list[str]:
@@ -208,14 +191,14 @@ def presets() -> list[str]:
 
 
 def preset_table(name: object) -> dict[str, Any]:
-    """Return a preset as a table. Raises ConfigError for an unknown name."""
+    """Read a preset as a table. Raises ConfigError for an unknown name."""
     if name not in presets():
         raise ConfigError(f"unknown preset {name!r}; known are {', '.join(presets())}")
     return _parse((_PRESETS / f"{name}.toml").read_text(encoding="utf-8"), f"preset {name}")
 
 
 def preset_header(name: str) -> list[str]:
-    """Return the comment lines at the top of a preset's file: the source of its values."""
+    """Return the comment lines at the top of a preset's file, which name the source of its values."""
     lines = (_PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
     return list(takewhile(lambda line: line.startswith("#"), lines))
 
@@ -240,8 +223,6 @@ def _apply(table: dict[str, Any], change: str) -> None:
     """Apply one section.key=value, or stages.NUMBER.key=value, in place."""
     name, equals, text = change.partition("=")
     *sections, key = name.strip().split(".")
-    key = _NEW_NAMES.get(f"{'.'.join(sections)}.{key}", key)
-    sections = [_NEW_NAMES.get(section, section) for section in sections]
     if not equals or len(sections) not in (1, 2):
         raise ConfigError(f"--set {change}: give section.key=value, or stages.0.key=value")
     try:

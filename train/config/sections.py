@@ -1,7 +1,5 @@
-"""The sections of a configuration, with the unit of each value and the reason for it.
-
-Most defaults come from our smallest run, `make learn`. Types carry the bounds of single values; checks.py has the
-conditions across keys.
+"""The sections of a configuration. Comments give the unit and purpose of each value; checks.py has the conditions
+across keys. Most defaults come from our smallest run, `make learn`.
 """
 
 from collections.abc import Mapping
@@ -178,7 +176,7 @@ class RewardConfig:
 
     @property
     def model_gpu(self) -> int | None:
-        """Index of the GPU reserved for the reward model; None if there is none."""
+        """Return the index of the GPU reserved for the reward model; None if there is none."""
         number = self.model_device.removeprefix("cuda:")
         return int(number) if self.uses_model and number.isdecimal() and int(number) else None
 
@@ -198,7 +196,7 @@ class SandboxConfig:
     packages_sha256: str = ""  # hash of the packages, recorded by a run; empty: any
 
     def options(self) -> SandboxOptions:
-        """Return this section as sandbox options. Raises ValueError if values contradict each other."""
+        """Convert this section to sandbox options. Raises ValueError if values contradict each other."""
         workers = self.workers or None
         return SandboxOptions(
             self.backend, self.address, self.image, workers, self.isolation, self.packages, self.packages_from
@@ -326,7 +324,7 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A complete configuration. Raises ConfigError for values that contradict each other."""
+    """A complete configuration. Raises ConfigError for contradictory values."""
 
     model: ModelConfig
     data: DataConfig
@@ -349,5 +347,5 @@ class Config:
 
     @property
     def max_parity_error(self) -> float:
-        """Upper bound of the parity error between engine and learner; see EngineConfig.parity."""
+        """Return the upper bound of the parity error between engine and learner; see EngineConfig.parity."""
         return self.engine.parity or (1.05 if self.model.dtype == "bfloat16" else 1.001)
