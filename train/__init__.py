@@ -1,23 +1,19 @@
-"""Sample from models, measure them, and train them with GRPO+ on datasets whose rewards can be trusted.
+"""Sampling, evaluation and GRPO+ training of models on datasets with trusted rewards.
 
-    config/        what a run is: one frozen Config, read from a TOML file; its presets/ have the settings of papers
+    config/        the configuration of a run, read from TOML; its presets/ have the values of published recipes
     sampling/      prompts in, completions out: vLLM, an OpenAI-compatible server, transformers
-    evaluation/    how often a model solves the problems of a suite, with statistics
-    learning/      from scored completions to better weights: objectives, model, optimizer steps
+    evaluation/    pass rates of models on suites, with statistics
+    learning/      optimizer steps on scored completions: objectives, model, ranks
     rollouts/      batches of scored completions, and new weights for the sampler
     weights/       transfer of new weights from the learner to the engines
-    asynchronous/  a controller and its workers: training while sampling never stops
+    asynchronous/  controller and rollout workers: sampling continues during training
     swarm/         untrusted workers: verified, paid, banned
-    planning/      a run on a simulated clock: how long it takes, and how to split GPUs
+    planning/      simulation of a run: its duration, and the best split of its GPUs
     run/           the folder of a run: checkpoints, metrics, evaluations, plots, the model card
     loop.py        the training loop
     commands/      `curate train`, `curate evaluate` and all others
-    child.py       child processes that end with their parent
-    interrupts.py  signals that wait for the end of a critical section
-    gpu_cost.py    the cost of a run on GPUs that are paid by the hour
-    errors.py      the errors of this package; TrainError is the base
 
-The names below are loaded on first use, so that importing this package loads neither torch nor vLLM.
+The names below are loaded on first use, so importing this package loads neither torch nor vLLM.
 """
 
 from importlib import import_module

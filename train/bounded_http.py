@@ -1,5 +1,4 @@
-"""Limits that uvicorn lacks: number of connections, time and size of a request's head, and timeouts for the rest of a
-refused body and for a client to read the response."""
+"""HTTP limits that uvicorn lacks, on connections, request heads, refused bodies and unread responses."""
 
 import asyncio
 import logging
@@ -24,19 +23,21 @@ def bounded_config(
     app: Any,
     *,
     head_seconds: float,
-    answer_seconds: float,
+    response_seconds: float,
     keep_alive_seconds: int,
     stop_seconds: int,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Config:
     """Return uvicorn's settings for an ASGI application on an open network.
 
-    keep_alive_seconds  how long a connection may stay open between requests
-    stop_seconds        time for the last responses after a request to stop
+    head_seconds        time limit for the head of a request
+    response_seconds    time limit for the client to read the buffered part of a response
+    keep_alive_seconds  time limit of an idle connection
+    stop_seconds        time limit for pending responses after the server is stopped
     """
     return Config(
         app,
-        http=_bounded_protocol(head_seconds, answer_seconds, max_connections),
+        http=_bounded_protocol(head_seconds, response_seconds, max_connections),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -49,17 +50,14 @@ def bounded_config(
     )
 
 
-def _bounded_protocol(head_seconds: float, answer_seconds: float, max_connections: int) -> type[HttpToolsProtocol]:
+def _bounded_protocol(head_seconds: float, response_seconds: float, max_connections: int) -> type[HttpToolsProtocol]:
     """Return uvicorn's protocol with these limits, which disconnects clients that exceed one."""
 
-    class Bounded(HttpToolsProtocol):
-        """The limits during a request; between requests uvicorn's own limit holds."""
-
-        # The deadline for a head, or for the rest of a refused body.
-        _deadline: asyncio.TimerHandle | None = None
+    class BoundedProtocol(HttpToolsProtocol):
+        _deadline: asyncio.TimerHandle | None = None  # for a head, or for the rest of a refused body
         _received = 0  # bytes of the current request, head and body
         _body = 0  # bytes of its body alone
-        _unread: asyncio.TimerHandle | None = None  # deadline for the client to read the response
+        _read_deadline: asyncio.TimerHandle | None = None  # for the client to read the response
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)  # type: ignore[arg-type]
@@ -75,7 +73,7 @@ def _bounded_protocol(head_seconds: float, answer_seconds: float, max_connection
                 cycle.disconnected = True
                 cycle.message_event.set()
             self._cancel_deadline()
-            self._cancel_unread()
+            self._cancel_read_deadline()
 
         def data_received(self, data: bytes) -> None:
             if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
@@ -95,11 +93,11 @@ def _bounded_protocol(head_seconds: float, answer_seconds: float, max_connection
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._unread = self.loop.call_later(answer_seconds, self._drop)
+            self._read_deadline = self.loop.call_later(response_seconds, self._reset_connection)
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._cancel_unread()
+            self._cancel_read_deadline()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -132,27 +130,27 @@ def _bounded_protocol(head_seconds: float, answer_seconds: float, max_connection
         def _expect(self, seconds: float) -> None:
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
-        def _drop(self) -> None:
+        def _reset_connection(self) -> None:
             """Close the connection, and have the kernel discard unsent data."""
             connection = self.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self.transport.abort()
 
-        def _cancel_unread(self) -> None:
-            if self._unread is not None:
-                self._unread.cancel()
-                self._unread = None
+        def _cancel_read_deadline(self) -> None:
+            if self._read_deadline is not None:
+                self._read_deadline.cancel()
+                self._read_deadline = None
 
         def _cancel_deadline(self) -> None:
             if self._deadline is not None:
                 self._deadline.cancel()
                 self._deadline = None
 
-    return Bounded
+    return BoundedProtocol
 
 
 def _normalize_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a request; a host in the request line replaces the header Host (RFC 9112, 3.2.2)."""
+    """Replace the header Host by the host in the request line, if there is one (RFC 9112, 3.2.2)."""
     if url.startswith(b"/") or b"://" not in url:
         return headers
     host = re.split(rb"[/?#]", url.partition(b"://")[2], maxsplit=1)[0]

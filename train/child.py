@@ -2,8 +2,8 @@
 
     python -m train.child MODULE ARGUMENT...    calls MODULE.main(ARGUMENT...)
 
-A child has its own session, so Ctrl-C reaches only the trainer. Its standard input is a pipe from the parent, which the
-kernel closes when the parent exits, even by SIGKILL. The child then kills its own process group, including vLLM's
+A child has its own session, so Ctrl-C reaches only the trainer. Its standard input is a pipe from the parent. When the
+parent exits, even by SIGKILL, the kernel closes the pipe, and the child kills its own process group, including vLLM's
 process for each GPU. So a resumed run finds its GPUs free.
 """
 
@@ -25,10 +25,8 @@ _POLL_SECONDS = 0.05
 
 
 class Child:
-    """A process that runs `main` of a module.
+    """A process that calls `main` of a module.
 
-    module       name of the module
-    arguments    arguments of its `main`
     log          file for the output of the process
     append       whether to append to the log
     environment  variables in addition to those of this process
@@ -92,14 +90,14 @@ class Child:
 
 
 class RestartBudget:
-    """A limit of `per_hour` restarts within any hour, so a run of weeks survives rare failures."""
+    """A limit of `per_hour` restarts within any hour."""
 
     def __init__(self, per_hour: int) -> None:
         self.per_hour = per_hour
         self._restarts: deque[float] = deque()
 
     def spend(self, now: float) -> bool:
-        """Return whether one more restart is allowed at this time, in seconds, and count it if so."""
+        """Count a restart at time `now`, in seconds, and return whether the budget allows it."""
         while self._restarts and now - self._restarts[0] > _HOUR:
             self._restarts.popleft()
         if len(self._restarts) >= self.per_hour:
@@ -122,7 +120,7 @@ def _main(module: str, *arguments: str) -> None:
 
 
 def _end_with_parent() -> None:
-    while os.read(0, 1024):  # not through sys.stdin, whose lock would be missing when the interpreter ends
+    while os.read(0, 1024):  # not sys.stdin: Python aborts at shutdown if a thread holds its lock
         pass
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from train.errors import ConfigError
 
-# Our names for vLLM's options, which are those of the section [engine] of a training run, with their types.
+# vLLM's names and the types of the options that [engine] calls otherwise.
 _RENAMED_OPTIONS: Mapping[str, tuple[str, type]] = {
     "concurrency": ("max_num_seqs", int),
     "tensor_parallel": ("tensor_parallel_size", int),
@@ -18,13 +18,13 @@ _RENAMED_OPTIONS: Mapping[str, tuple[str, type]] = {
 _RESERVED = {  # options that the samplers set, because completions depend on them
     "model", "logprobs_mode", "worker_extension_cls", "enable_sleep_mode", "skip_tokenizer_init", "runner",
 }  # fmt: skip
-# The options on which completions depend. The others affect only speed and memory.
+# The other options affect only speed and memory.
 _SAMPLE_AFFECTING_OPTIONS = {
     "code_revision", "config_format", "dtype", "enable_lora", "hf_config_path", "hf_overrides", "kv_cache_dtype",
     "load_format", "logits_processors", "model_impl", "quantization", "quantization_config", "revision", "tokenizer",
     "tokenizer_mode", "tokenizer_revision",
 }  # fmt: skip
-# Fields of requests that other options decide; null leaves such a field out, for servers that refuse it.
+# By request field, the option that sets it. null omits a field, for servers that reject it.
 _FIELD_OPTIONS = {
     "temperature": "--temperature", "top_p": "--top-p", "max_tokens": "--max-tokens", "seed": "--seed",
     "stop": "--stop", "chat_template_kwargs": "--template-arg",
@@ -39,7 +39,7 @@ MAX_REQUEST_SECONDS = 7200.0
 class RequestOptions:
     """The options of requests to a server.
 
-    fields       further fields of the body by name, which override ours; None omits the field
+    fields       additional fields of the body by name, which override ours; None omits the field
     max_seconds  time limit of each request
 
     Raises ConfigError for fields that are set by curate itself or by other options.
@@ -60,7 +60,7 @@ class RequestOptions:
         return {REQUEST: dict(sorted(self.fields.items()))} if self.fields else {}
 
     def add_to(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body of a request with these fields. A length limit under its newer name replaces ours."""
+        """Return the body of a request with these fields; max_completion_tokens replaces our max_tokens."""
         both = {**request, **({"max_tokens": None} if "max_completion_tokens" in self.fields else {}), **self.fields}
         return {name: value for name, value in both.items() if value is not None}
 
@@ -72,7 +72,7 @@ DEFAULT_REQUEST_OPTIONS = RequestOptions()
 class EngineOptions:
     """The options of an engine.
 
-    concurrency  maximal number of concurrent requests to a server (default 64), or of sequences in vLLM (default
+    concurrency  maximum number of concurrent requests to a server (default 64), or of sequences in vLLM (default
                  vLLM's)
     vllm         options of vLLM's EngineArgs, by vLLM's names
     request      options of requests to a server
@@ -87,10 +87,10 @@ class EngineOptions:
         """Return the options in a table [engine].
 
         table          values by our names (concurrency, tensor_parallel, memory_share, max_model_len) or by those of
-                       vLLM's EngineArgs
-        reserved_keys  refused keys, each with the name of the setting that decides it
+                       vLLM's EngineArgs, which rejects unknown ones
+        reserved_keys  rejected keys, each with the name of the setting that decides it
 
-        Raises ConfigError for a key that is refused, and for a value of the wrong type. vLLM refuses unknown options.
+        Raises ConfigError for a rejected key, and for a value of the wrong type.
         """
         options: dict[str, Any] = {}
         for key, value in table.items():
@@ -111,17 +111,16 @@ class EngineOptions:
         return cls(options.pop("max_num_seqs", None), options)
 
     def to_vllm_options(self) -> dict[str, Any]:
-        """Return the options under vLLM's names."""
         return {**self.vllm, **({} if self.concurrency is None else {"max_num_seqs": self.concurrency})}
 
     @property
     def n_gpus(self) -> int:
         """Return the number of GPUs that vLLM uses with these options."""
         sizes = (self.vllm.get(f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline", "data"))
-        return prod(size for size in sizes if isinstance(size, int))  # vLLM refuses others
+        return prod(size for size in sizes if isinstance(size, int))  # vLLM rejects other types
 
     def refuse_request_fields(self) -> None:
-        """Raise ConfigError if there are further request fields, since an engine in this process gets no requests."""
+        """Raise ConfigError if there are request fields, since an engine in this process gets no requests."""
         if self.request.fields:
             raise ConfigError(
                 f"only a server takes --request {', '.join(self.request.fields)}. Give its address: --base-url URL."
@@ -142,7 +141,7 @@ class EngineOptions:
         return {**options, **self.request.as_table()}
 
     def __or__(self, deciding: Mapping[str, Any]) -> "EngineOptions":
-        """Return these options, overridden by earlier `sample_affecting_options`."""
+        """Override these options by `deciding`, the result of an earlier `sample_affecting_options`."""
         vllm = {name: value for name, value in deciding.items() if name != REQUEST}
         request = replace(self.request, fields=deciding.get(REQUEST, self.request.fields))
         return EngineOptions(self.concurrency, {**self.vllm, **vllm}, request)

@@ -1,8 +1,7 @@
 """The errors of this package, and recovery hints for full or read-only disks.
 
-Each message states the failure and a remedy. Files saved before the error stay valid. Training runs raise
-RunErrors; engines and model servers, in training and elsewhere, raise SamplerErrors. Callers must also expect
-SandboxError and CurateError from the packages below.
+Training runs raise RunErrors, engines and model servers SamplerErrors. Callers must also expect SandboxError and
+CurateError from the packages below. Files saved before an error stay valid.
 """
 
 import errno
@@ -10,7 +9,7 @@ import re
 
 
 class TrainError(Exception):
-    """Base of all errors of this package."""
+    """Base of all errors of this package. A message states the failure and what to do."""
 
 
 class RunError(TrainError):
@@ -67,10 +66,10 @@ _REMEDIES = {
     errno.ENFILE: "Close other programs that hold files open",
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room"),
 }
-_NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # Python writes one, and libraries in Rust the other
+_NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # as in messages of Python, and of libraries in Rust
 
 
 def recovery_hint(error: BaseException) -> str:
-    """Return the first half of a sentence of advice, such as "Make room", for an OSError or its text in `error`."""
+    """Return the beginning of a sentence of advice, such as "Make room", for an OSError or its text in `error`."""
     number = _NUMBER.search(str(error))
     return _REMEDIES.get(int(number[1]), "Correct that") if number else "Make room"

@@ -6,10 +6,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class GpuPrice:
-    """The number of GPUs, and the price of one of them for an hour."""
-
-    gpus: int
-    gpu_hour: float
+    gpus: int  # number of GPUs
+    gpu_hour: float  # price of one of them for an hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,6 @@ class GpuCost:
 
     @property
     def total(self) -> float:
-        """Return the cost of all GPUs."""
         return self.price.gpus * self.price.gpu_hour * self.seconds / 3600
 
     @property

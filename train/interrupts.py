@@ -16,7 +16,7 @@ from types import FrameType
 log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before SIGKILL
-_SAME_SECONDS = 2.0  # torchrun forwards the terminal's signal: two signals this close count as one
+_DUPLICATE_SECONDS = 2.0  # torchrun forwards the terminal's signal: two signals this close count as one
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Signals:
         now = time.monotonic()
         if self.arrived is None:
             self.arrived = now
-        elif self.reason is None and now - self.arrived > _SAME_SECONDS:
+        elif self.reason is None and now - self.arrived > _DUPLICATE_SECONDS:
             self.is_raised = True
             raise KeyboardInterrupt
         if self.deferrals and self.reason is None:
@@ -94,11 +94,11 @@ def request_interrupt(reason: BaseException | None = None) -> bool:
 
     reason: the exception that the main thread raises; None: KeyboardInterrupt
 
-    Returns whether the main thread will raise it: False outside `handle_signals`, or if a signal came first.
+    Returns whether the main thread will raise it: False outside `handle_signals`, or after an earlier signal.
     """
     main = threading.main_thread().ident
     if not _signals.is_watched or _signals.arrived is not None or main is None:
         return False
     _signals.reason = reason
-    signal.pthread_kill(main, signal.SIGTERM)  # it also wakes the thread if it waits
+    signal.pthread_kill(main, signal.SIGTERM)  # also interrupts a blocking call of that thread
     return True

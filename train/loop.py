@@ -2,7 +2,7 @@
 
     sample groups -> score -> filter, refill -> advantages -> updates -> publish weights -> check parity -> next
 
-The learner can consist of many processes (torchrun): the loop runs in rank 0, and the others follow its calls.
+With torchrun, the learner consists of many processes: rank 0 runs the loop, and the others serve its calls.
 """
 
 import logging
@@ -51,18 +51,16 @@ _MAX_TRUNCATED_STEPS = 5  # successive steps with a truncated share of at least 
 def train(config: Config, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
     """Run all remaining steps, from the newest checkpoint or from the start, and write RUN/model.
 
-    config  the whole configuration
-    run     the folder of the run, opened by train.run.folder.open_run
-    report  called with each step's number and metrics, and once more with those of a later evaluation
+    run: the folder of the run, opened by train.run.folder.open_run
 
     Raises TrainError, CurateError or SandboxError. Saved files stay valid.
     """
     for doubt in config_warnings(config):
         log.warning("%s", doubt)
-    with _first_rank(config) as (learner, stack):
+    with _open_learner(config) as (learner, stack):
         if learner is None:
             return
-        tokenizer = _tokenizer(config.model.path)
+        tokenizer = _load_tokenizer(config.model.path)
         prompts = PromptDataset(
             config.data, config.prompt, tokenizer, seed=config.run.seed, cache=run / "prompts.jsonl"
         )
@@ -90,13 +88,13 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
 def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
     """Train a finished asynchronous run again from its journal, without engines and rewards, and write RUN/model.
 
-    config    the configuration of that run, or one with another objective
+    config    the configuration of that run; the objective may differ
     recorded  the folder of that run
     run       the folder of the new run, opened by train.run.folder.open_run
 
     Raises TrainError. Saved files stay valid.
     """
-    with _first_rank(config) as (learner, stack):
+    with _open_learner(config) as (learner, stack):
         if learner is None:
             return
         metrics = _open_metrics(config, run, stack)
@@ -107,32 +105,29 @@ def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = 
 
 
 @contextmanager
-def _first_rank(config: Config) -> Iterator[tuple[Learner | None, ExitStack]]:
-    """Yield the learner, and a stack that closes with it, in rank 0. Other ranks follow its calls, then get None."""
+def _open_learner(config: Config) -> Iterator[tuple[Learner | None, ExitStack]]:
+    """Yield the learner and its exit stack in rank 0. Other ranks serve its calls, then yield None."""
     with handle_signals(), ExitStack() as stack:
-        learner = stack.enter_context(closing(_load_learner(config)))
+        learner = Learner(
+            config.model,
+            config.objective,
+            config.optimizer,
+            temperature=config.rollout.temperature,
+            total_updates=config.run.steps * config.optimizer.minibatches * config.optimizer.epochs,
+            seed=config.run.seed,
+            ranks=config.ranks,
+        )
+        stack.enter_context(closing(learner))
         if learner.rank:
-            with defer_interrupts():  # rank 0 decides when it ends
+            with defer_interrupts():  # rank 0 decides when this rank ends
                 learner.serve_calls()
         yield None if learner.rank else learner, stack
 
 
-def _load_learner(config: Config) -> Learner:
-    return Learner(
-        config.model,
-        config.objective,
-        config.optimizer,
-        temperature=config.rollout.temperature,
-        total_updates=config.run.steps * config.optimizer.minibatches * config.optimizer.epochs,
-        seed=config.run.seed,
-        ranks=config.ranks,
-    )
-
-
 def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, dataset_digest: str) -> RunProgress:
-    """Load the newest checkpoint, if any, return its progress, and remove the metrics of later steps.
+    """Load the newest checkpoint, if any, delete the metrics of later steps, and return the progress.
 
-    dataset_digest: that of the prompt dataset; empty for a replay
+    dataset_digest: digest of the prompt dataset; empty for a replay
     """
     saved = checkpoint.list_checkpoints(run)
     if not saved:
@@ -190,7 +185,7 @@ def _open_pipeline(
 
 
 class Trainer:
-    """The parts of a run and its progress."""
+    """A run in progress."""
 
     def __init__(
         self,
@@ -218,7 +213,7 @@ class Trainer:
         self._schedule = ContextSchedule(
             config.stages, progress.stage, progress.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
-        self._saving: Future[Path] | None = None  # the checkpoint being written
+        self._saving: Future[Path] | None = None  # the pending checkpoint
         self._evaluations = EvaluationScheduler(
             config,
             run,
@@ -234,7 +229,7 @@ class Trainer:
         self._truncated_steps = 0  # successive steps up to now, see _MAX_TRUNCATED_STEPS
 
     def run(self) -> None:
-        """Run all remaining steps, then write the model. Save the last complete step, also on failure."""
+        """Run all remaining steps, then write the model. On failure, save the last complete step."""
         try:
             self._publish(self._last_progress.step)
             self._evaluations.resume(self._last_progress.step)
@@ -243,7 +238,7 @@ class Trainer:
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._saving is not None and self._saving.done():
-                    self._finish_saving()  # reports a full disk now, not at the next checkpoint
+                    self._finish_saving()  # raises the error of a full disk now, not at the next checkpoint
                 self._make_step(step)
             self._finish_saving()
             self._learner.save_pretrained(self._folder / model_card.MODEL_FOLDER)
@@ -275,7 +270,7 @@ class Trainer:
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step, groups),
             "stage": float(self._schedule.index),
-            **self._times(groups, self._timeline.clock() - start_time),
+            **self._time_metrics(groups, self._timeline.clock() - start_time),
             **self._pipeline.metrics(),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
@@ -291,7 +286,7 @@ class Trainer:
             raise RolloutError(_truncation_message(step, clipped_ratio))
 
     def _learn_from_batch(self, step: int) -> tuple[list[Group], list[dict[str, float]]]:
-        """Train on the groups of this step as they arrive; return them, and the metrics of each update."""
+        """Train on the groups of this step as they arrive; return the groups, and the metrics of each update."""
         groups: list[Group] = []
         updates: list[dict[str, float]] = []
         self._train_seconds = 0.0
@@ -312,7 +307,7 @@ class Trainer:
             engine = self._config.engine
             check_mismatch(metrics, step=step, alarm=engine.mismatch_alarm, fail_above=engine.mismatch_stop)
 
-    def _times(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
+    def _time_metrics(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
         return {
             **self._performance.step_metrics(groups, train_seconds=self._train_seconds, step_seconds=seconds),
             "step_time": seconds,
@@ -321,10 +316,10 @@ class Trainer:
         }
 
     def _record_step(self, step: int, metrics: dict[str, float], groups: Sequence[Group]) -> None:
-        """Record the metrics and some samples of a step, and write a checkpoint if one is due."""
+        """Log the metrics and some samples of a step, and begin a checkpoint if one is due."""
         self._metrics.log(step, metrics)
         self._metrics.log_samples(step, [group[0] for group in groups[: self._config.run.save_samples]])
-        self._last_progress = self._progress(step, metrics["num_tokens"])
+        self._last_progress = self._build_progress(step, metrics["num_tokens"])
         self._report(step, metrics)
         if step == self._config.run.steps or step % self._config.run.checkpoint_steps == 0:
             self._save()
@@ -346,7 +341,7 @@ class Trainer:
             ]
 
     def _publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
-        """Publish the weights after this step to the samplers, and return the metrics of the transfer."""
+        """Publish the weights of this step to the samplers, and return the metrics of the transfer."""
         start_time = self._timeline.clock()
         with self._timeline.record_part(step, "sync"):
             metrics = self._pipeline.publish(step, groups)
@@ -356,7 +351,7 @@ class Trainer:
         self._metrics.log(step, metrics)
         self._report(step, metrics)
 
-    def _progress(self, step: int, num_tokens: float) -> RunProgress:
+    def _build_progress(self, step: int, num_tokens: float) -> RunProgress:
         position, share, ahead = self._pipeline.resume_point()
         return replace(
             self._last_progress,
@@ -372,7 +367,7 @@ class Trainer:
         )
 
     def _save(self, *, from_snapshot: bool = False) -> None:
-        """Begin to write a checkpoint, in parallel to training up to the next checkpoint.
+        """Begin to write a checkpoint in the background.
 
         from_snapshot: whether to write the learner's snapshot instead of its current state
         """
@@ -383,7 +378,7 @@ class Trainer:
         self._saved_step = self._last_progress.step
 
     def _finish_saving(self) -> None:
-        """Wait for the checkpoint being written. Raises CheckpointError if it fails."""
+        """Wait for the pending checkpoint. Raises CheckpointError if it fails."""
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.result()
@@ -399,7 +394,7 @@ class Trainer:
         if self._last_progress.step <= self._saved_step or isinstance(error, CheckpointError):
             return
         if not self._learner.all_ranks_alive:
-            log.warning("step %d is not saved, because a rank was lost or has failed", self._last_progress.step)
+            log.warning("step %d is not saved: a rank is lost or has failed", self._last_progress.step)
             return
         try:
             with defer_interrupts():
@@ -409,7 +404,7 @@ class Trainer:
             log.warning("step %d is not saved: %s", self._last_progress.step, failure)
 
 
-def _tokenizer(path: str) -> Any:
+def _load_tokenizer(path: str) -> Any:
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(str(Path(path).expanduser()))
@@ -418,7 +413,7 @@ def _tokenizer(path: str) -> Any:
 def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
     message = (
         f"step {step}: no group with a signal in {counts['rounds']} rounds: {counts['none']} groups solved by no "
-        f"answer, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
+        f"completion, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
         f"reward.model failed or reward.function returned None, {counts['cut_off']} truncated, "
         f"{counts['refused']} prompts refused."
     )

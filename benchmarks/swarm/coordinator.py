@@ -112,7 +112,7 @@ def serve(folder: Path) -> None:
     app = CoordinatorApp(coordinator, RUN_KEY, start=START, files=files, page_token="x", calls_per_second=1e6)
     listener = listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
-    config = bounded_config(app, head_seconds=10, answer_seconds=60, keep_alive_seconds=60, stop_seconds=2)
+    config = bounded_config(app, head_seconds=10, response_seconds=60, keep_alive_seconds=60, stop_seconds=2)
     uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -77,7 +77,7 @@ def honest(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 def serving(app: ASGIApp) -> Iterator[int]:
     """Serve an application as a relay does, and yield the port."""
     listener = listen("127.0.0.1", 0)
-    config = bounded_config(app, head_seconds=10, answer_seconds=10, keep_alive_seconds=10, stop_seconds=1)
+    config = bounded_config(app, head_seconds=10, response_seconds=10, keep_alive_seconds=10, stop_seconds=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

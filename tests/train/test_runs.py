@@ -126,7 +126,7 @@ def test_a_base_model_is_trained_and_evaluated_as_deepseek_r1_zero_was(small, tm
 
 
 def test_a_batch_without_a_signal_ends_the_run_with_an_explanation(small, tmp_path):
-    with pytest.raises(RolloutError, match=r"no group with a signal in 1 rounds: \d groups solved by no answer"):
+    with pytest.raises(RolloutError, match=r"no group with a signal in 1 rounds: \d groups solved by no completion"):
         trained(small, tmp_path / "run", "rollout.online_filter=true", "rollout.max_rounds=1", "rollout.prompts=2")
 
 

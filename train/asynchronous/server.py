@@ -108,7 +108,7 @@ class ControllerServer:
             bounded_config(
                 self._app,
                 head_seconds=_HEAD_SECONDS,
-                answer_seconds=_RESPONSE_TIMEOUT_SECONDS,
+                response_seconds=_RESPONSE_TIMEOUT_SECONDS,
                 keep_alive_seconds=_KEEP_ALIVE_SECONDS,
                 stop_seconds=int(_STOP_SECONDS),
                 max_connections=max_connections,

@@ -194,7 +194,7 @@ def serve(
     config = bounded_config(
         app,
         head_seconds=_HEAD_SECONDS,
-        answer_seconds=_RESPONSE_TIMEOUT_SECONDS,
+        response_seconds=_RESPONSE_TIMEOUT_SECONDS,
         keep_alive_seconds=_KEEP_ALIVE_SECONDS,
         stop_seconds=_STOP_SECONDS,
         max_connections=_MAX_CONNECTIONS,

@@ -138,7 +138,7 @@ class _CoordinatorProcess:
             bounded_config(
                 app,
                 head_seconds=_HEAD_SECONDS,
-                answer_seconds=_RESPONSE_TIMEOUT_SECONDS,
+                response_seconds=_RESPONSE_TIMEOUT_SECONDS,
                 keep_alive_seconds=_KEEP_ALIVE_SECONDS,
                 stop_seconds=_STOP_SECONDS,
             )
