@@ -20,8 +20,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from benchmarks.model_sizes import save_qwen2_5
 from benchmarks.record import ROOT, describe_machine, save_results
 from train.config import ModelConfig
-from train.learning.policy import Policy, layers, load_hf_config
-from train.learning.ranks import RankGroup, _mesh
+from train.learning.policy import Policy, find_layers, load_hf_config
+from train.learning.ranks import RankGroup, _create_mesh
 from train.learning.sequences import PackedRow
 from train.run.memory import GB, LiveBytes, estimate, model_without_data
 
@@ -43,7 +43,7 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
     torch.set_num_threads(1)
     if ranks > 1:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
-        _mesh("cpu", 1, ranks)  # cached, since FakeTensorMode cannot make it
+        _create_mesh("cpu", 1, ranks)  # cached, since FakeTensorMode cannot create it
     with FakeTensorMode():
         causal = model_without_data(load_hf_config(model.path), model)
         policy = Policy(causal, torch.bfloat16, 1.0, autocast=ranks == 1, exact_logits=True)
@@ -51,7 +51,7 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
             group = RankGroup.__new__(RankGroup)
             group.size = group._shard = ranks
             group.device = torch.device("cpu")
-            group.shard(policy, layers(causal), torch.bfloat16)
+            group.shard(policy, find_layers(causal), torch.bfloat16)
         trained = [weight for weight in causal.parameters() if weight.requires_grad]
         for weight in trained:
             weight.grad = torch.zeros_like(weight)

@@ -33,8 +33,8 @@ def packed_attention(
 
     context: process group of the ranks that share the row; None: this rank has all of it
 
-    There are H query heads and K key-value heads; the lengths add up to L. Raises ValueError if a model's attention
-    does more than softmax(q k), since the rest would be omitted silently.
+    There are H query heads and K key-value heads; the lengths add up to L. Raises ValueError for attention with soft
+    caps, sinks or biases, which the kernels here would ignore.
     """
     if rest.get("softcap") is not None or rest.get("s_aux") is not None or rest.get("position_bias") is not None:
         raise ValueError("its attention has soft caps, sinks or biases")
@@ -63,10 +63,10 @@ def _attend_each(
     attended = []
     for prompt, *completions in lengths:
         prompt_key, prompt_value = next(keys), next(values)
-        mask = _mask(prompt, prompt, sliding_window, query_1HLE.device)
+        mask = _build_mask(prompt, prompt, sliding_window, query_1HLE.device)
         attended.append(attend(next(queries), prompt_key, prompt_value, mask, is_causal=mask is None))
         max_length = max(completions, default=0)
-        mask = _mask(max_length, prompt + max_length, sliding_window, query_1HLE.device)
+        mask = _build_mask(max_length, prompt + max_length, sliding_window, query_1HLE.device)
         for completion in completions:
             key, value = torch.cat([prompt_key, next(keys)], 2), torch.cat([prompt_value, next(values)], 2)
             completion_mask = None if mask is None else mask[:completion, : prompt + completion]
@@ -75,12 +75,12 @@ def _attend_each(
 
 
 def repeat_heads(key_1KLE: Tensor, value_1KLE: Tensor, *, heads: int) -> tuple[Tensor, Tensor]:
-    """Repeat keys and values to one head for each query head."""
+    """Repeat key and value heads to the number of query heads."""
     times = heads // key_1KLE.shape[1]
     return key_1KLE.repeat_interleave(times, dim=1), value_1KLE.repeat_interleave(times, dim=1)
 
 
-def _mask(n_queries: int, n_keys: int, sliding_window: int | None, device: torch.device) -> Tensor | None:
+def _build_mask(n_queries: int, n_keys: int, sliding_window: int | None, device: torch.device) -> Tensor | None:
     """Return the mask (queries, keys) of the last `n_queries` tokens of a sequence of `n_keys`.
 
     None if the queries are the whole sequence and attention is plainly causal.

@@ -2,8 +2,8 @@
 
 torchrun's agent does not detect a hanging rank, and ends the others without naming the one that failed. Here a thread
 of each rank increments a counter in torchrun's store every few seconds. Rank 0 watches all others, and they watch rank
-0. So waiting for a call of rank 0, which may sample for hours, needs no time limit. A collective with a lost rank
-cannot be interrupted, so the process exits.
+0. So the other ranks can wait for a call of rank 0 without a time limit, while it samples for hours. A collective with
+a lost rank cannot be interrupted, so the process exits.
 """
 
 import logging
@@ -33,7 +33,7 @@ _FIRST_POLLS, _SHORT_POLL_SECONDS, _POLL_SECONDS = 200, 0.005, 0.1
 class Heartbeats:
     """The heartbeats of this rank and of those that it watches; one instance for each process.
 
-    ends_process: whether the loss of a rank ends this process, if necessary from another thread than the main one
+    ends_process: whether the loss of a rank ends this process, if necessary from a background thread
     """
 
     def __init__(self, rank: int, size: int) -> None:
@@ -41,10 +41,10 @@ class Heartbeats:
         self._watched = [other for other in range(size) if other != rank] if rank == 0 else [0]
         # Ignore keys of earlier torchrun attempts.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        self._stores = [dist.PrefixStore(f"curate-{attempt}", _store()) for _ in range(2)]  # type: ignore[attr-defined]
+        self._stores = [dist.PrefixStore(f"curate-{attempt}", _connect_store()) for _ in range(2)]  # type: ignore[attr-defined]
         self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
         self._calls = self._n_heartbeats = 0
-        self._lost_reason, self._silence = "", f"no heartbeat for {LOST_SECONDS:g} s"
+        self._lost_reason, self._no_heartbeat = "", f"no heartbeat for {LOST_SECONDS:g} s"
         self.ends_process = self._is_in_call = False
         self._ended = threading.Event()
         self._stores[0].set(f"process/{rank}", f"{_machine_id()} {os.getpid()}")
@@ -61,13 +61,12 @@ class Heartbeats:
             self._is_in_call = False
 
     def stop(self) -> None:
-        """Stop sending heartbeats."""
         self.ends_process = False
         self._ended.set()
 
     def announce_call(self) -> None:
         """Release `wait_for_call` of the other ranks. Raises LearnerError if a rank is lost."""
-        self._check()
+        self._raise_if_lost()
         self._calls += 1
         self._stores[0].set("calls", str(self._calls))  # a single key, so the store does not grow
 
@@ -76,21 +75,21 @@ class Heartbeats:
         self._calls += 1
         store, polls = self._stores[0], 0
         while not store.check(["calls"]) or int(store.get("calls")) < self._calls:
-            self._check()
+            self._raise_if_lost()
             polls += 1
             time.sleep(_SHORT_POLL_SECONDS if polls < _FIRST_POLLS else _POLL_SECONDS)
 
-    def _check(self) -> None:
+    def _raise_if_lost(self) -> None:
         if self._lost_reason:
             raise LearnerError(self._lost_reason)
 
     def announce_failure(self, reason: str) -> None:
-        """Report to the other ranks why this one ends."""
+        """Send the other ranks the reason for which this one ends."""
         with suppress(RuntimeError):  # the store may be unreachable
             self._stores[0].set(f"failed/{self._rank}", " ".join(reason.split()))
 
     def find_lost_rank(self) -> str:
-        """After a failed call, wait for a lost rank to be detected; return the reason, or "" if there is none."""
+        """Wait, after a failed call, until a lost rank is detected. Return the reason, or "" if none is lost."""
         deadline = time.monotonic() + self._lost_seconds + 2 * _HEARTBEAT_SECONDS
         while not self._lost_reason and time.monotonic() < deadline:
             time.sleep(_SHORT_POLL_SECONDS)
@@ -99,28 +98,30 @@ class Heartbeats:
     def _exchange_heartbeats(self) -> None:
         last_heartbeats = {rank: ("", 0) for rank in self._watched}
         while not self._ended.wait(_HEARTBEAT_SECONDS):
-            self._n_heartbeats += 1  # counts this process's time, so suspending a whole job loses no rank
+            self._n_heartbeats += 1  # the clock of this process, so suspending a whole job loses no rank
             try:
                 self._stores[1].set(f"beat/{self._rank}", str(self._n_heartbeats))
                 self._forward_interrupts()
                 loss = next(filter(None, (self._loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
             except RuntimeError as error:
-                # The store is a thread of rank 0 or torchrun, which has ended if the store is unreachable.
+                # The store is a thread of rank 0 or torchrun; if it is unreachable, that process has ended.
                 reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-                loss = f"{self._name(0)} is lost, or its machine cannot be reached ({reason})"
+                loss = f"{self._describe_rank(0)} is lost, or its machine cannot be reached ({reason})"
             if loss:
                 self._lost_reason = f"{loss.removesuffix(_ADVICE)}{_ADVICE}"
                 return
 
     def _watch(self) -> None:
-        """Exit if a rank is lost. The heartbeat thread may block on the store of a hanging rank 0."""
+        """Exit if a rank is lost. A separate thread, since the heartbeat thread blocks if rank 0 hangs."""
         n_heartbeats, silent_seconds = 0, 0.0
         while not self._lost_reason and not self._ended.wait(_WATCH_SECONDS):
             silent_seconds = silent_seconds + _WATCH_SECONDS if n_heartbeats == self._n_heartbeats else 0.0
             n_heartbeats = self._n_heartbeats
             if silent_seconds > self._lost_seconds + _HEARTBEAT_SECONDS:
-                self._lost_reason = self._lost_reason or f"{self._name(0)} is lost: {self._silence}{_ADVICE}"
-        if self.ends_process and self._rank == 0 and not self._is_in_call:  # it samples, possibly for hours
+                self._lost_reason = (
+                    self._lost_reason or f"{self._describe_rank(0)} is lost: {self._no_heartbeat}{_ADVICE}"
+                )
+        if self.ends_process and self._rank == 0 and not self._is_in_call:  # it may sample for hours
             interrupts.request_interrupt(LearnerError(self._lost_reason))
         stuck_seconds = 0.0
         while self.ends_process and not self._ended.wait(_WATCH_SECONDS):
@@ -130,10 +131,10 @@ class Heartbeats:
                 os._exit(1)
 
     def _loss_reason(self, rank: int, last_heartbeats: dict[int, tuple[str, int]]) -> str:
-        """Return why a rank is lost; "" if it is alive."""
+        """Return the reason for which a rank counts as lost; "" if it is alive."""
         store = self._stores[1]
         if store.check([f"failed/{rank}"]):
-            return f"{self._name(rank)} has failed: {store.get(f'failed/{rank}').decode()}"
+            return f"{self._describe_rank(rank)} has failed: {store.get(f'failed/{rank}').decode()}"
         heartbeat = store.get(f"beat/{rank}").decode() if store.check([f"beat/{rank}"]) else ""
         if heartbeat != last_heartbeats[rank][0]:
             last_heartbeats[rank] = heartbeat, self._n_heartbeats
@@ -142,9 +143,9 @@ class Heartbeats:
             self._hosts[rank] = machine, int(process)
         machine, process_id = self._hosts.get(rank, ("", 0))
         if machine == _machine_id() and not _is_alive(process_id):
-            return f"{self._name(rank)} is lost: its process {process_id} has ended"
+            return f"{self._describe_rank(rank)} is lost: its process {process_id} has ended"
         if (self._n_heartbeats - last_heartbeats[rank][1]) * _HEARTBEAT_SECONDS > self._lost_seconds:
-            return f"{self._name(rank)} is lost: {self._silence}"
+            return f"{self._describe_rank(rank)} is lost: {self._no_heartbeat}"
         return ""
 
     def _forward_interrupts(self) -> None:
@@ -154,13 +155,13 @@ class Heartbeats:
         elif not self._rank and self._stores[1].check(["asked to end"]):
             interrupts.request_interrupt()
 
-    def _name(self, rank: int) -> str:
+    def _describe_rank(self, rank: int) -> str:
         machine, _ = self._hosts.get(rank, ("", 0))
         return f"rank {rank} of {self._size}" + (f" on {machine.split()[0]}" if machine else "")
 
 
-def _store() -> Any:
-    """Open a separate connection to the store: a blocked thread would block others on a shared one."""
+def _connect_store() -> Any:
+    """Connect to torchrun's store. On a shared connection, a blocked thread would block the others."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
 

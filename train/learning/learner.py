@@ -19,13 +19,20 @@ from train import config
 from train.errors import LearnerError, UpdateError
 from train.interrupts import defer_interrupts
 from train.learning import model_files, sharded_state
-from train.learning.loss import Logprobs, Minibatch, loss, minibatch, minibatch_metrics, replace_old_logprobs
+from train.learning.loss import (
+    Logprobs,
+    Minibatch,
+    build_minibatch,
+    compute_loss,
+    minibatch_metrics,
+    replace_old_logprobs,
+)
 from train.learning.policy import (
     Policy,
     bucket_parameter_names,
     check_trained_experts,
     export_tensors,
-    layers,
+    find_layers,
     load_causal_lm,
 )
 from train.learning.ranks import CALL_TIMEOUT_SECONDS, RankGroup, copy_to_device, copy_to_host, full_tensor
@@ -37,15 +44,15 @@ _Key = tuple[tuple[int, ...], tuple[int, ...]]  # token ids of a prompt and of i
 _WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
 _FREED = ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_saved", "_old", "_of_reference")
 _MOMENT_NAMES = ("step", "exp_avg", "exp_avg_sq")  # of AdamW
-_BUCKET_BYTES = 256 * 2**20  # bytes of the bucket that is gathered at a time during export
+_BUCKET_BYTES = 256 * 2**20  # bytes gathered at a time during export
 
 
 class Learner:
-    """A model, its optimizer, and what the objective keeps between updates.
+    """A model, its optimizer, and the objective's state between updates.
 
-    temperature      the sampler's
+    temperature      the sampler's temperature
     total_updates    updates in the run, over which the cosine schedule decays
-    timeout_seconds  how long a rank waits for another one within a call
+    timeout_seconds  time limit of a rank that waits for another one within a call
 
     Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
     """
@@ -66,7 +73,7 @@ class Learner:
         self.rank, self.n_ranks = self._ranks.rank, self._ranks.size
         self._device = self._ranks.device
         with self._ranks.translate_errors():
-            self._causal = load_causal_lm(model, seed=seed) if self.n_ranks == 1 else self._empty_model()
+            self._causal = load_causal_lm(model, seed=seed) if self.n_ranks == 1 else self._build_empty_model()
             if self.n_ranks == 1 and self._device.type == "cuda" and self._dtype != torch.float32:
                 check_trained_experts(self._causal, model.path)
             self._policy = Policy(
@@ -74,7 +81,7 @@ class Learner:
                 exact_logits=model.head_dtype == "float32", context=self._ranks.context_group(),
             )  # fmt: skip
             if self.n_ranks > 1:
-                self._ranks.shard(self._policy, layers(self._causal), self._dtype)
+                self._ranks.shard(self._policy, find_layers(self._causal), self._dtype)
                 model_files.load_shards(self._causal, model, seed=seed, device=self._device)
             self._policy.to(self._device)
         self._trained = {name: weight for name, weight in self._causal.named_parameters() if weight.requires_grad}
@@ -86,12 +93,12 @@ class Learner:
             weight_decay=optimizer.weight_decay, fused=self._device.type == "cuda",
         )  # fmt: skip
         if self._device.type == "cuda" and not optimizer.offload:
-            # Allocate these first: an engine that wakes later needs the rest in large pieces.
+            # Allocated first, so an engine that wakes later finds the remaining memory in large blocks.
             for weight in trained:
                 self._optimizer.state[weight] = {name: self._empty_moment(weight, name) for name in _MOMENT_NAMES}
         self._updates = 0
         self._open = True
-        self._turn = threading.Lock()
+        self._call_lock = threading.Lock()
         self._writing: Future[None] = Future()
         self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
@@ -104,7 +111,7 @@ class Learner:
             self._refresh_reference()
 
     def serve_calls(self) -> None:
-        """Repeat each call of rank 0 until it closes, on every other rank.
+        """Repeat the calls of rank 0 on another rank, until rank 0 closes.
 
         Raises LearnerError if rank 0 raises it or is lost.
         """
@@ -120,12 +127,11 @@ class Learner:
         return logprobs
 
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
-        """Compute what the objective needs under the weights at the beginning of a batch, before its minibatches.
+        """Begin a batch: discard the previous one, and compute the reference's log-probabilities.
 
-        Discards the previous batch. The first update computes the old log-probabilities, those of its own minibatch in
-        its own forward pass.
+        The first update computes the old log-probabilities, those of its own minibatch in its own forward pass.
         """
-        keys = _keys(sequences)
+        keys = _list_keys(sequences)
         self._batch = dict(zip(keys, sequences, strict=True))
         self._old, self._of_reference = {}, {}
         if self._objective.kl:
@@ -143,7 +149,7 @@ class Learner:
             raise LearnerError(
                 "the aggregation constant_length divides by the longest allowed completion: give max_tokens"
             )
-        keys, needs_old = _keys(sequences), self._objective.old == "learner"
+        keys, needs_old = _list_keys(sequences), self._objective.old == "learner"
         if (needs_old or self._objective.kl) and not self._batch.keys() >= set(keys):
             raise LearnerError("a minibatch has completions that are not in the batch of begin_batch")
         is_first = needs_old and not self._old
@@ -163,21 +169,20 @@ class Learner:
     def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, tensor) for samplers: Hub names, full tensors, LoRA merged, in `dtype`.
 
-        Gathers one bucket of parameters at a time. Make no updates meanwhile. The tensors may be the learner's own:
-        copy those that you keep.
+        Gathers one bucket of parameters at a time. Do not update meanwhile. Tensors may be the learner's own: copy
+        those that you keep.
         """
         if self._device.type == "cuda":
             torch.cuda.empty_cache()  # for a sampler on the same GPU
         for names in bucket_parameter_names(self._causal, self._dtype, _BUCKET_BYTES):
-            # The whole bucket before the first tensor is yielded: gathering between a sampler's own collectives would
-            # deadlock.
+            # Gather the whole bucket before the first yield: between a sampler's own collectives, it would deadlock.
             yield from self._on_all_ranks("_gather", names)
 
     def update_reference(self) -> None:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO.
 
-        With objective.reference_mix = a, the reference becomes a * weights + (1 - a) * reference, as in TR-DPO (arXiv
-        2404.09656).
+        With objective.reference_mix = a, the reference becomes a * weights + (1 - a) * reference (TR-DPO,
+        arXiv:2404.09656).
         """
         self._on_all_ranks("_refresh_reference")
 
@@ -196,8 +201,8 @@ class Learner:
         folder         its parent exists and is shared by all ranks
         from_snapshot  write the state that `snapshot` copied instead of the current one
 
-        Training may continue once this returns, since the state is copied. The future completes when all ranks have
-        written; it raises CheckpointError if one failed. Updates use no random numbers, so the state has none.
+        The call copies the state, so training may continue. The future completes when all ranks have written; it raises
+        CheckpointError if one failed. Updates use no random numbers, so the state has none.
         """
         self._on_all_ranks("_save_state", folder, from_snapshot)
         return self._writing
@@ -207,26 +212,26 @@ class Learner:
 
         Raises CheckpointError if it is damaged, and LearnerError if it belongs to another model.
         """
-        outline = sharded_state.tensor_shapes(folder)
-        shapes = {name: shape for name, shape in outline.items() if name.startswith(_WEIGHTS)}
+        stored = sharded_state.read_tensor_shapes(folder)
+        shapes = {name: shape for name, shape in stored.items() if name.startswith(_WEIGHTS)}
         if shapes != {f"{_WEIGHTS}{name}": weight.shape for name, weight in self._trained.items()}:
             raise LearnerError(f"the checkpoint has the weights of another model than {self._model.path}")
-        if self._objective.kl and not any(name.startswith(_REFERENCE) for name in outline):
+        if self._objective.kl and not any(name.startswith(_REFERENCE) for name in stored):
             raise LearnerError("the checkpoint has no reference: its run had no objective.kl, and this one has")
-        self._on_all_ranks("_load_state", folder, sorted(outline))
+        self._on_all_ranks("_load_state", folder, sorted(stored))
 
     def save_pretrained(self, folder: Path) -> None:
-        """Write the model and its tokenizer, in `dtype`, for transformers and vLLM.
+        """Write the model and its tokenizer atomically, in `dtype`, for transformers and vLLM.
 
-        Writes the folder atomically. Raises LearnerError if it cannot be written.
+        Raises LearnerError if the folder cannot be written.
         """
-        adapter = (lambda: self._on_all_ranks("_adapter")) if self._model.lora_rank else None
+        adapter = (lambda: self._on_all_ranks("_gather_adapter")) if self._model.lora_rank else None
         model_files.write_model(folder, self.export_weights(), adapter, self._causal, self._model)
 
     def close(self) -> None:
-        """Free the memory, and let the other ranks end."""
+        """End the other ranks, and free the memory."""
         if self.rank == 0 and self._open:
-            with defer_interrupts(), self._turn, self._ranks.translate_errors():
+            with defer_interrupts(), self._call_lock, self._ranks.translate_errors():
                 self._open = False
                 self._ranks.broadcast_call(None)
         elif self.rank == 0:
@@ -234,9 +239,8 @@ class Learner:
         self._free()
 
     def _on_all_ranks(self, name: str, *arguments: Any) -> Any:
-        # One call at a time, since another thread exports weights. A rank that misses a call, or leaves it early, is
-        # lost.
-        with defer_interrupts(), self._turn:
+        # One call at a time, since another thread exports weights. A rank that misses or aborts a call is lost.
+        with defer_interrupts(), self._call_lock:
             if not self.all_ranks_alive:
                 raise LearnerError("the other ranks have ended or are lost; see the messages before")
             try:
@@ -246,12 +250,12 @@ class Learner:
             except UpdateError:
                 raise
             except BaseException:
-                self._open = False  # the other ranks failed as well, or wait for calls that will not come
+                self._open = False  # the other ranks failed as well, or wait for calls that never come
                 raise
 
-    def _empty_model(self) -> Any:
+    def _build_empty_model(self) -> Any:
         self._ranks.check_on_rank_zero(lambda: model_files.check_packing_support(self._model.path))
-        causal = model_files.empty_model(self._model)
+        causal = model_files.build_empty_model(self._model)
         settings = causal.config.get_text_config()
         heads = settings.num_attention_heads
         check_heads(heads, getattr(settings, "num_key_value_heads", heads), self._ranks.context)
@@ -276,7 +280,7 @@ class Learner:
         self._ranks.use_device()  # rank 0 may be in the thread that exports weights
         return list(export_tensors(self._causal, self._dtype, names))
 
-    def _state(self) -> dict[str, Tensor]:
+    def _collect_state(self) -> dict[str, Tensor]:
         """Return this rank's shards of the state, not copied."""
         state = {_UPDATES: torch.tensor(self._updates)}
         for name, weight in self._trained.items():
@@ -284,7 +288,7 @@ class Learner:
             state |= {f"{_MOMENTS}{name}/{key}": value for key, value in self._optimizer.state.get(weight, {}).items()}
         return state | {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
 
-    def _adapter(self) -> dict[str, Tensor]:
+    def _gather_adapter(self) -> dict[str, Tensor]:
         return model_files.adapter_weights(self._causal)
 
     def _copy_state(self) -> None:
@@ -294,7 +298,7 @@ class Learner:
         with self._ranks.copies_to_host():
             self._snapshot = {
                 name: value if name.startswith(_REFERENCE) else copy_to_host(value, copies.get(name))
-                for name, value in self._state().items()
+                for name, value in self._collect_state().items()
             }
 
     def _save_state(self, folder: Path, from_snapshot: bool) -> None:
@@ -306,7 +310,7 @@ class Learner:
         copied, self._snapshot = self._snapshot, {}
         self._ranks.wait_for_copies(on_host=True)
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
-            copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap` changes it during the write
+            copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap_reference` changes it
         self._writing = sharded_state.write_in_background(
             copied, folder, self._ranks.background_group, begin=self._ranks.use_device
         )
@@ -322,7 +326,7 @@ class Learner:
             elif name.startswith(_REFERENCE):
                 weight = name.removeprefix(_REFERENCE)
                 self._reference[weight] = torch.zeros_like(self._trained[weight].detach())
-        state = self._state()
+        state = self._collect_state()
         sharded_state.read(state, folder, self._ranks.background_group)
         self._updates = int(state[_UPDATES])
 
@@ -333,7 +337,7 @@ class Learner:
         moment = torch.zeros_like(weight.detach())
         return copy_to_device(moment, torch.device("cpu")) if self._settings.offload else moment
 
-    def _rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[PackedRow]:
+    def _pack_rows(self, sequences: Sequence[TrainingSequence]) -> Iterator[PackedRow]:
         context = self._ranks.context
         copy, part = divmod(self.rank, context)
         rows = pack_into_rows(
@@ -345,20 +349,20 @@ class Learner:
     @torch.no_grad()
     def _compute_logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None) -> list[Tensor]:
         logp_T = torch.zeros(sum(len(sequence.token_ids) for sequence in sequences), device=self._device)
-        for row in self._rows(sequences):
+        for row in self._pack_rows(sequences):
             logp_T[row.token_index_R], _ = self._policy(row, temperature=temperature)
         self._ranks.all_reduce_sum(logp_T)
         return _split_by_sequence(logp_T, sequences)
 
     def _reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
-        self._swap()
+        self._swap_reference()
         try:
             return self._compute_logprobs(sequences, None)
         finally:
-            self._swap()
+            self._swap_reference()
 
     @torch.no_grad()
-    def _swap(self) -> None:
+    def _swap_reference(self) -> None:
         for name, weight in self._trained.items():
             trained = weight.detach().clone()
             weight.copy_(self._reference[name])
@@ -369,10 +373,10 @@ class Learner:
     ) -> tuple[dict[str, float], list[Tensor]]:
         """Make the step; return its metrics and each sequence's log-probabilities before it.
 
-        old: None if the ratio is to the sampler's, or to the log-probabilities of this update's own forward pass
+        old: None if the old log-probabilities are the sampler's, or those of this update's own forward pass
         """
         uses_own = old is None and self._objective.old == "learner"
-        batch = minibatch(sequences, self._objective, old, reference, max_tokens=max_tokens, device=self._device)
+        batch = build_minibatch(sequences, self._objective, old, reference, max_tokens=max_tokens, device=self._device)
         rate = learning_rate(self._updates, self._settings, total_updates=self._total_updates)
         metrics = {
             "learning_rate": rate,
@@ -417,12 +421,12 @@ class Learner:
         uses_own: whether this forward pass supplies the old log-probabilities
         """
         logp_T, entropy_T = torch.zeros_like(batch.old_logp_T), torch.zeros_like(batch.old_logp_T)
-        for row in self._rows(sequences):
+        for row in self._pack_rows(sequences):
             logp_R, entropy_R = self._policy(row, entropy_gradient=self._objective.entropy != 0)
             selected = batch.select(row.token_index_R)
             if uses_own:
                 selected = replace_old_logprobs(selected, logp_R.detach(), self._objective)
-            loss(logp_R, entropy_R, selected, self._objective).backward()  # type: ignore[no-untyped-call]
+            compute_loss(logp_R, entropy_R, selected, self._objective).backward()  # type: ignore[no-untyped-call]
             logp_T[row.token_index_R], entropy_T[row.token_index_R] = logp_R.detach(), entropy_R.detach()
         self._ranks.all_reduce_sum(logp_T)
         self._ranks.all_reduce_sum(entropy_T)
@@ -438,7 +442,7 @@ def check_heads(query_heads: int, key_heads: int, ranks: int) -> None:
         )
 
 
-def _keys(sequences: Sequence[TrainingSequence]) -> list[_Key]:
+def _list_keys(sequences: Sequence[TrainingSequence]) -> list[_Key]:
     return [(sequence.prompt_ids, sequence.token_ids) for sequence in sequences]
 
 

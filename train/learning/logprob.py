@@ -18,10 +18,9 @@ def logprob_and_entropy(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the float32 log-probabilities and entropies, both of shape (T,).
 
-    The log-probability of each target is under softmax(hidden @ head.T / temperature), with a gradient to hidden and
-    head. The entropy of that distribution is in nats, with a gradient only if `entropy_gradient`. `temperature` must be
-    the sampler's, which reports log-probabilities after temperature. `exact` keeps half-precision matrix products in
-    float32, as in an engine with a float32 head.
+    The distribution is softmax(hidden @ head.T / temperature); entropies are in nats. Log-probabilities have gradients
+    to hidden and head, entropies only with `entropy_gradient`. Samplers report log-probabilities after temperature.
+    `exact` keeps half-precision matrix products in float32, as in an engine with a float32 head.
     """
     result: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
         hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens, exact
@@ -37,16 +36,16 @@ class _Chunked(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         logp_T = hidden_TD.new_empty(len(target_T), dtype=torch.float32)
         entropy_T = torch.empty_like(logp_T)
-        normaliser_T = torch.empty_like(logp_T)
+        normalizer_T = torch.empty_like(logp_T)
         for at in range(0, len(target_T), chunk_tokens):
             part = slice(at, at + chunk_tokens)
-            logits_CV = _product(hidden_TD[part], head_VD.T, exact) / temperature
-            normaliser_T[part] = logits_CV.logsumexp(1)
-            logp_T[part] = logits_CV.gather(1, target_T[part, None])[:, 0] - normaliser_T[part]
+            logits_CV = _multiply(hidden_TD[part], head_VD.T, exact) / temperature
+            normalizer_T[part] = logits_CV.logsumexp(1)
+            logp_T[part] = logits_CV.gather(1, target_T[part, None])[:, 0] - normalizer_T[part]
             # H = log Z - E[logit]: one pass, without (chunk x vocabulary) log-probabilities in addition to the logits
-            p_CV = (logits_CV - normaliser_T[part, None]).exp()
-            entropy_T[part] = normaliser_T[part] - (p_CV * logits_CV).sum(1)
-        ctx.save_for_backward(hidden_TD, head_VD, target_T, normaliser_T, entropy_T)
+            p_CV = (logits_CV - normalizer_T[part, None]).exp()
+            entropy_T[part] = normalizer_T[part] - (p_CV * logits_CV).sum(1)
+        ctx.save_for_backward(hidden_TD, head_VD, target_T, normalizer_T, entropy_T)
         ctx.temperature, ctx.entropy_gradient, ctx.chunk_tokens = temperature, entropy_gradient, chunk_tokens
         ctx.exact = exact
         if not entropy_gradient:
@@ -55,7 +54,7 @@ class _Chunked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        hidden_TD, head_VD, target_T, normaliser_T, entropy_T = ctx.saved_tensors
+        hidden_TD, head_VD, target_T, normalizer_T, entropy_T = ctx.saved_tensors
         grad_T, grad_entropy_T = gradients
         wants_hidden, wants_head = ctx.needs_input_grad[:2]
         grad_hidden_TD = torch.empty_like(hidden_TD) if wants_hidden else None
@@ -63,8 +62,8 @@ class _Chunked(torch.autograd.Function):
         grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if wants_head else None
         for at in range(0, len(target_T), ctx.chunk_tokens):
             part = slice(at, at + ctx.chunk_tokens)
-            logits_CV = _product(hidden_TD[part], head_VD.T, ctx.exact) / ctx.temperature
-            logits_CV -= normaliser_T[part, None]
+            logits_CV = _multiply(hidden_TD[part], head_VD.T, ctx.exact) / ctx.temperature
+            logits_CV -= normalizer_T[part, None]
             p_CV = logits_CV.exp()
             grad_CV = p_CV * -grad_T[part, None]
             rows = torch.arange(len(grad_CV), device=grad_CV.device)
@@ -75,13 +74,13 @@ class _Chunked(torch.autograd.Function):
             if grad_hidden_TD is not None:
                 grad_hidden_TD[part] = grad_CV.to(head_VD.dtype) @ head_VD
             if grad_head_VD is not None:
-                grad_head_VD += _product(grad_CV.to(hidden_TD.dtype).T, hidden_TD[part], ctx.exact)
+                grad_head_VD += _multiply(grad_CV.to(hidden_TD.dtype).T, hidden_TD[part], ctx.exact)
         head_gradient = None if grad_head_VD is None else grad_head_VD.to(head_VD.dtype)
         return grad_hidden_TD, head_gradient, None, None, None, None, None
 
 
-def _product(left: Tensor, right: Tensor, exact: bool) -> Tensor:
-    """Return the product in float32; unless `exact`, first rounded to the precision of its factors."""
+def _multiply(left: Tensor, right: Tensor, exact: bool) -> Tensor:
+    """Return the matrix product in float32; unless `exact`, first rounded to the precision of its factors."""
     if not exact:
         return (left @ right).float()
     if left.device.type == "cuda" and left.dtype != torch.float32:

@@ -1,7 +1,7 @@
 """The objective of a minibatch: its masks, loss and metrics.
 
-A run's `[objective]` selects the parts of objectives.py. All values are indexed by token (sequences.py), so the loss of
-a row is that of its tokens. Metrics do not depend on packing or ranks.
+The section [objective] selects the formulas of objectives.py. All values are indexed by token (sequences.py), so losses
+of rows add up, and metrics depend neither on packing nor on ranks.
 """
 
 import math
@@ -36,7 +36,7 @@ class Minibatch:
 
     has_sampler_logprob_T  1.0 where the sampler gave a finite log-probability
     denominator_mask_T     1.0 for tokens counted in the denominators
-    loss_mask_T            1.0 for those of them that are summed, too
+    loss_mask_T            1.0 for tokens that are also summed
     max_tokens             maximum completion length, for the aggregation "constant_length"
     """
 
@@ -67,18 +67,17 @@ class Minibatch:
         return replace(self, **changed)
 
 
-def minibatch(
+def build_minibatch(
     sequences: Sequence[TrainingSequence], objective: ObjectiveConfig, old: Logprobs, reference: Logprobs, *,
     max_tokens: int = 0, device: torch.device | str = "cpu",
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
 
-    old        the learner's log-probabilities; None if the ratio is to the sampler's, or `replace_old_logprobs`
-               supplies them
+    old        the learner's log-probabilities; None: the sampler's, until `replace_old_logprobs`
     reference  the reference's log-probabilities; None without a reference
 
-    Tokens without a finite sampler log-probability are masked if it is needed. Completions masked by `mismatch_low` and
-    `mismatch_high` stay in the denominators, as in AReaL, so the others gain no weight.
+    If the objective needs sampler log-probabilities, tokens without a finite one are masked. Completions masked by
+    `mismatch_low` and `mismatch_high` stay in the denominators, as in AReaL, so the others gain no weight.
     """
     lengths_N = torch.tensor([len(sequence.token_ids) for sequence in sequences], dtype=torch.int64)
     samples = torch.arange(len(sequences)).repeat_interleave(lengths_N)
@@ -115,14 +114,14 @@ def minibatch(
 
 
 def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: ObjectiveConfig) -> Minibatch:
-    """Replace the learner's old log-probabilities. `mismatch_high` needs them in `minibatch` already."""
+    """Replace the old log-probabilities. Not for `mismatch_high`, whose mask `build_minibatch` computes."""
     weight_T = batch.weight_T
     if objective.truncation:
         weight_T = truncated_importance_weights(old_logp_T, batch.sampler_logp_T, cap=objective.truncation)
     return replace(batch, old_logp_T=old_logp_T, weight_T=weight_T)
 
 
-def loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> Tensor:
+def compute_loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> Tensor:
     """Return these tokens' contribution to the minibatch's loss, a scalar.
 
     The importance weights that correct the sampler's mismatch apply to the policy term only, as in TRL.
@@ -149,18 +148,18 @@ def minibatch_metrics(
     """Return the metrics of an update under TRL's names, over the tokens in the denominators."""
     mask_T = batch.denominator_mask_T
     metrics = {
-        "loss": loss(logp_T, entropy_T, batch, objective).item(),
-        "entropy": _mean(entropy_T, mask_T),
+        "loss": compute_loss(logp_T, entropy_T, batch, objective).item(),
+        "entropy": _masked_mean(entropy_T, mask_T),
         **_clip_ratios(logp_T, batch, objective),
         **_sampler_mismatch(logp_T, batch, objective),
     }
     if batch.reference_logp_T is not None:
-        metrics["kl"] = _mean(k3(logp_T, batch.reference_logp_T), mask_T)
+        metrics["kl"] = _masked_mean(k3(logp_T, batch.reference_logp_T), mask_T)
     if objective.truncation:
         weight_T = batch.weight_T.double() * mask_T
         squares = batch.n_tokens * weight_T.square().sum().item()
-        metrics["mismatch/weight_mean"] = _mean(batch.weight_T, mask_T)
-        metrics["mismatch/weight_truncated"] = _mean((batch.weight_T >= objective.truncation).float(), mask_T)
+        metrics["mismatch/weight_mean"] = _masked_mean(batch.weight_T, mask_T)
+        metrics["mismatch/weight_truncated"] = _masked_mean((batch.weight_T >= objective.truncation).float(), mask_T)
         # The effective sample size is 1 for equal weights, and approaches 0 as a few outweigh the others.
         metrics["mismatch/weight_ess"] = weight_T.sum().item() ** 2 / squares if squares else 0.0
     if objective.mismatch_high:
@@ -169,10 +168,7 @@ def minibatch_metrics(
 
 
 def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Return the shares of clipped tokens.
-
-    TRL takes low_min and high_max over processes; over completions, they do not depend on the number of processes.
-    """
+    """Return the shares of clipped tokens, low_min and high_max over completions (in TRL: over processes)."""
     ratio_T, mask_T = ratio(logp_T, batch.old_logp_T), batch.denominator_mask_T
     low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * mask_T
     high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * mask_T
@@ -183,16 +179,16 @@ def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -
         return clipped_N[alive_N] / batch.tokens_N[alive_N]
 
     return {
-        "clip_ratio/low_mean": _mean(low_T, mask_T),
+        "clip_ratio/low_mean": _masked_mean(low_T, mask_T),
         "clip_ratio/low_min": share_N(low_T).min().item(),
-        "clip_ratio/high_mean": _mean(high_T, mask_T),
+        "clip_ratio/high_mean": _masked_mean(high_T, mask_T),
         "clip_ratio/high_max": share_N(high_T).max().item(),
-        "clip_ratio/region_mean": _mean(low_T + high_T, mask_T),
+        "clip_ratio/region_mean": _masked_mean(low_T + high_T, mask_T),
     }
 
 
 def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Compare sampler and learner over the tokens for which the sampler gave a log-probability.
+    """Compare sampler and learner over the tokens with a sampler log-probability.
 
     The learner's value is `old`, or `logp` if `old` comes from the sampler.
     """
@@ -204,16 +200,18 @@ def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConf
     is_compared = compared_T > 0
     p99_rank = max(1, math.ceil(0.99 * int(is_compared.sum())))
     return {
-        "sampling/sampling_logp_difference/mean": _mean(difference_T, compared_T),
+        "sampling/sampling_logp_difference/mean": _masked_mean(difference_T, compared_T),
         "sampling/sampling_logp_difference/p99": difference_T[is_compared].kthvalue(p99_rank).values.item(),
         "sampling/sampling_logp_difference/max": difference_T[is_compared].max().item(),
         "sampling/importance_sampling_ratio/min": ratio_T[is_compared].min().item(),
-        "sampling/importance_sampling_ratio/mean": _mean(ratio_T, compared_T),
+        "sampling/importance_sampling_ratio/mean": _masked_mean(ratio_T, compared_T),
         "sampling/importance_sampling_ratio/max": ratio_T[is_compared].max().item(),
-        "mismatch/kl": _mean(k3(batch.sampler_logp_T, learner_T), compared_T),  # KL(sampler || learner)
-        "mismatch/token_mult_prob_error": _mean(difference_T.exp(), compared_T),  # NeMo-RL's name; at most 1.05 is fine
+        "mismatch/kl": _masked_mean(k3(batch.sampler_logp_T, learner_T), compared_T),  # KL(sampler || learner)
+        "mismatch/token_mult_prob_error": _masked_mean(
+            difference_T.exp(), compared_T
+        ),  # NeMo-RL's name; at most 1.05 is fine
     }
 
 
-def _mean(values_T: Tensor, mask_T: Tensor) -> float:
+def _masked_mean(values_T: Tensor, mask_T: Tensor) -> float:
     return (values_T.double() * mask_T).sum().item() / max(mask_T.double().sum().item(), 1.0)

@@ -2,9 +2,6 @@
 
 With several ranks, no process ever holds the whole model. It is built on torch's meta device, sharded, and loaded: each
 rank reads only its slices of the safetensors files. transformers converts names and joins experts as for whole models.
-
-A trained model is written for transformers and vLLM, in files of bounded size. With LoRA, its folder also has the
-adapter alone.
 """
 
 import copy
@@ -41,8 +38,8 @@ _PREFIX, _NAME = "base_model.model.", ".default"  # peft's prefix of module name
 _PROBE_VOCABULARY = 64
 
 
-def empty_model(config: ModelConfig) -> Any:
-    """Return the model on the meta device, with LoRA layers if configured.
+def build_empty_model(config: ModelConfig) -> Any:
+    """Build the model on the meta device, with LoRA layers if configured.
 
     Raises LearnerError if there is no such model, or it is quantized.
     """
@@ -59,7 +56,7 @@ def empty_model(config: ModelConfig) -> Any:
 
 
 def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.device) -> None:
-    """Read this rank's shards of the weights into an empty model that is sharded already.
+    """Read this rank's shards of the weights into a sharded empty model.
 
     Raises LearnerError if files or weights are missing, or do not fit.
     """
@@ -67,7 +64,7 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.de
     from transformers.core_model_loading import convert_and_load_state_dict_in_model
     from transformers.modeling_utils import LoadStateDictConfig
 
-    files = _open(config.path)
+    files = _open_weight_files(config.path)
     adapted = {name.removesuffix(".base_layer.weight") for name, _ in causal.named_parameters() if "base_layer" in name}
     names = {f"{module}.{kind}": f"{module}.base_layer.{kind}" for module in adapted for kind in ("weight", "bias")}
     trained = {name for name, weight in causal.named_parameters() if weight.requires_grad}
@@ -119,7 +116,7 @@ def check_packing_support(path: str) -> None:
 class _Slices:
     """A lazily read tensor of a file, with the interface of safetensors' get_slice.
 
-    Returns copies: safetensors returns views of the file, which may be deleted during the run.
+    Returns copies instead of views of the file, which may be deleted during the run.
     """
 
     def __init__(self, in_file: Any) -> None:
@@ -130,8 +127,8 @@ class _Slices:
         return torch.as_tensor(self._in_file[part]).to(torch.float32, copy=True)
 
 
-def _open(path: str) -> list[Any]:
-    """Open the model's safetensors files, fetched from the Hub if necessary."""
+def _open_weight_files(path: str) -> list[Any]:
+    """Open the model's safetensors files, and fetch them from the Hub if necessary."""
     from safetensors import safe_open
     from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
     from transformers.utils.hub import cached_file, get_checkpoint_shard_files
@@ -145,7 +142,7 @@ def _open(path: str) -> list[Any]:
             files = [single]
         else:
             raise LearnerError(
-                f"{path}: torchrun needs weights in safetensors files, of which each rank reads its own part. Convert "
+                f"{path}: torchrun needs weights in safetensors files, of which each rank reads its shards. Convert "
                 "the model first: load it with transformers and save it with save_pretrained."
             )
         return [safe_open(file, framework="pt") for file in files]
@@ -158,7 +155,7 @@ def write_model(
     """Write a model and its tokenizer atomically, for transformers and vLLM.
 
     weights  full tensors in the precision of the computation
-    adapter  returns `adapter_weights`; called after the weights were read; None without LoRA
+    adapter  returns the LoRA layers, after `weights` is exhausted; None without LoRA
 
     Raises LearnerError if they cannot be written.
     """

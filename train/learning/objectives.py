@@ -23,20 +23,19 @@ def outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-
     """Return (P, G), the advantage of each completion over the others of its prompt.
 
     GRPO (DeepSeekMath, arXiv:2402.03300, sec. 4.1.2): (r - mean) / (std + epsilon), with the unbiased std as in TRL.
-    Dr.GRPO (arXiv:2503.20783), by_std = False, omits the division. A reward of nan (unknown) is excluded from mean and
-    std. Advantages are exactly 0 for an unknown reward, a completion without others, and equal rewards, for any
-    epsilon.
+    Dr.GRPO (arXiv:2503.20783), by_std = False, omits the division. Unknown rewards (nan) are excluded from mean and
+    std. For any epsilon, unknown rewards, single completions and equal rewards have advantage 0 exactly.
     """
     known_PG = ~rewards_PG.isnan()
     n_P1 = known_PG.sum(1, keepdim=True)
     mean_P1 = rewards_PG.nansum(1, keepdim=True) / n_P1.clamp(min=1)
-    centred_PG = torch.where(known_PG, rewards_PG - mean_P1, 0.0)
+    centered_PG = torch.where(known_PG, rewards_PG - mean_P1, 0.0)
     if not by_std:
-        return centred_PG
-    variance_P1 = centred_PG.square().sum(1, keepdim=True) / (n_P1 - 1).clamp(min=1)
+        return centered_PG
+    variance_P1 = centered_PG.square().sum(1, keepdim=True) / (n_P1 - 1).clamp(min=1)
     # The mean is rounded, so equal rewards may differ from it, which a small epsilon would amplify.
     differ_P1 = rewards_PG.nan_to_num(-math.inf).amax(1, True) > rewards_PG.nan_to_num(math.inf).amin(1, True)
-    return torch.where(differ_P1, centred_PG / (variance_P1.sqrt() + epsilon), 0.0)
+    return torch.where(differ_P1, centered_PG / (variance_P1.sqrt() + epsilon), 0.0)
 
 
 def step_reward_advantages(
@@ -51,12 +50,12 @@ def step_reward_advantages(
     advantage is the sum over the steps that end at or after it.
     """
     rewards = torch.tensor([[reward for of_one in steps for _, reward in of_one]], dtype=torch.float64)
-    normalised = iter(outcome_advantages(rewards, by_std=by_std, epsilon=epsilon)[0].tolist())
+    normalized = iter(outcome_advantages(rewards, by_std=by_std, epsilon=epsilon)[0].tolist())
     advantages = []
     for of_one, length in zip(steps, lengths, strict=True):
         at_end = [0.0] * max(length, 1)  # a completion without tokens still counts in the group's mean
         for end, _ in of_one:
-            at_end[min(max(end, 1), len(at_end)) - 1] += next(normalised)
+            at_end[min(max(end, 1), len(at_end)) - 1] += next(normalized)
         advantages.append(list(accumulate(reversed(at_end)))[::-1][:length])
     return advantages
 
@@ -103,9 +102,7 @@ def mask_mismatched_sequences(
     old_logp_T: Tensor, sampler_logp_T: Tensor, mask_T: Tensor, sample_index_T: Tensor, n_samples: int, *,
     low: float, high: float,
 ) -> Tensor:  # fmt: skip
-    """Return (T,), the mask without completions whose geometric mean of old / sampler is outside [low, high]: these
-    were sampled by a different model.
-    """
+    """Return (T,), the mask without completions whose geometric mean of old / sampler is outside [low, high]."""
     sums_N = old_logp_T.new_zeros(n_samples).index_add(
         0, sample_index_T, (old_logp_T - sampler_logp_T).detach() * mask_T
     )
@@ -115,7 +112,7 @@ def mask_mismatched_sequences(
 
 
 def token_mean(loss_T: Tensor, mask_T: Tensor, *, n_tokens: float) -> Tensor:
-    """Return a scalar that weighs all tokens equally (DAPO, DeepCoder), of which n_tokens count."""
+    """Return a scalar that weighs all tokens equally (DAPO, DeepCoder). n_tokens: counted tokens of the batch."""
     return (loss_T * mask_T).sum() / max(n_tokens, 1.0)
 
 
@@ -136,14 +133,13 @@ def constant_length_mean(loss_T: Tensor, mask_T: Tensor, *, n_sequences: float, 
 
 
 def mask_overlong(mask_T: Tensor, truncated_N: Tensor, sample_index_T: Tensor) -> Tensor:
-    """Return (T,), the mask without truncated completions, whose correctness is unknown, in numerator and denominator:
-    DAPO's overlong filtering, and DeepCoder's as described.
-    """
+    """Return (T,), the mask without truncated completions: overlong filtering, as described for DAPO and DeepCoder."""
     return mask_T * ~truncated_N[sample_index_T]
 
 
 def zero_overlong_advantages(advantage_N: Tensor, rewards_N: Tensor, truncated_N: Tensor) -> Tensor:
     """Return (N,), the advantages with 0 for truncated completions with reward 0, as in DeepCoder's released code.
+
     Their tokens stay in the denominator, their rewards in the group's mean and std.
     """
     return torch.where(truncated_N & (rewards_N == 0), 0.0, advantage_N)

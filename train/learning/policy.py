@@ -1,7 +1,6 @@
-"""A causal language model of transformers as the learner uses it: packed rows in, log-probabilities out.
+"""The learner's causal language model, on top of transformers: packed rows in, log-probabilities out.
 
-Trained weights and gradients are float32; computation is in `dtype`. Sequences of a row do not attend to each other
-(attention.py), and logits are never all in memory (logprob.py).
+Trained weights and gradients are float32; computation is in `dtype`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,9 +21,9 @@ from train.learning.ranks import full_tensor, replicate, shard_like
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 from train.weights.source import split_by_bytes
 
-_PROBE = ((3, (5, 3)), (2, (4,)))  # of the probe's two prompts, each with those of its completions
-_PROBE_ROW_TOKENS = 64  # enough for all of them
-_TOLERANCE = 1e-3  # of float32 log-probabilities; larger differences mean that attention leaks or the head does more
+_TEST_LENGTHS = ((3, (5, 3)), (2, (4,)))  # tokens of two prompts, each with those of its completions
+_TEST_ROW_TOKENS = 64  # enough for all of them
+_TOLERANCE = 1e-3  # of float32 log-probabilities, for packed completions against single ones
 
 
 class Policy(nn.Module):
@@ -54,7 +53,7 @@ class Policy(nn.Module):
                 input_ids=row.token_ids_L[None], position_ids=row.position_ids_L[None], use_cache=False,
                 lengths=row.lengths, **self.shared,
             )  # fmt: skip
-        hidden_UD = _rows(decoded.last_hidden_state[0], row.source_index_U).to(self.dtype)
+        hidden_UD = _select_rows(decoded.last_hidden_state[0], row.source_index_U).to(self.dtype)
         head = self.causal.get_output_embeddings()
         head_VD = head.weight.to(self.dtype)
         if getattr(head, "bias", None) is not None:  # as one more input that is always 1
@@ -65,16 +64,14 @@ class Policy(nn.Module):
             temperature=self.temperature if temperature is None else temperature,
             entropy_gradient=entropy_gradient, exact=self.exact_logits,
         )  # fmt: skip
-        logp_R, entropy_R = (_rows(tensor_U[:, None], row.unique_index_R)[:, 0] for tensor_U in (logp_U, entropy_U))
+        logp_R, entropy_R = (
+            _select_rows(tensor_U[:, None], row.unique_index_R)[:, 0] for tensor_U in (logp_U, entropy_U)
+        )
         return logp_R, entropy_R
 
 
-def _rows(matrix: Tensor, indices: Tensor) -> Tensor:
-    """Select rows of a matrix.
-
-    Not by indexing, whose backward on CPUs sums in nondeterministic order if completions share a prompt's last row.
-    embedding has a fixed order.
-    """
+def _select_rows(matrix: Tensor, indices: Tensor) -> Tensor:
+    # If completions share a prompt's last row, the backward of plain indexing on CPUs sums in nondeterministic order.
     return F.embedding(indices, matrix)
 
 
@@ -100,7 +97,7 @@ def load_causal_lm(config: ModelConfig, *, seed: int = 0) -> Any:
 
 
 def load_hf_config(path: str) -> Any:
-    """Return the configuration of a model. Raises LearnerError if there is no such model, or it is quantized."""
+    """Load the configuration of a model. Raises LearnerError if there is no such model, or it is quantized."""
     from transformers import AutoConfig
     from transformers.utils import logging
 
@@ -164,15 +161,12 @@ def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
 
 
 def base_dtype(config: ModelConfig) -> torch.dtype:
-    """Return the precision of loaded weights: float32 if trained, else that of the computation.
-
-    float32 would only double the memory of weights frozen under LoRA.
-    """
+    """Return the precision of loaded weights: float32 if trained, that of the computation if frozen under LoRA."""
     return torch.bfloat16 if config.lora_rank and config.dtype == "bfloat16" else torch.float32
 
 
-def layers(causal: Any) -> list[nn.Module]:
-    """Return the decoder layers. FSDP shards each by itself, and gathers it only while it computes."""
+def find_layers(causal: Any) -> list[nn.Module]:
+    """Return the decoder layers, the units of FSDP's sharding."""
     kinds = causal._no_split_modules or ()
     return [module for module in causal.modules() if type(module).__name__ in kinds]
 
@@ -189,8 +183,7 @@ def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None 
     names: parameters to yield; None: all
 
     Files have one tensor per expert, whereas transformers joins a layer's experts. Unconverted tensors are the
-    learner's own: copy those that you keep. All ranks that share the model must call this and exhaust it; each converts
-    its shard before gathering.
+    learner's own: copy those that you keep. All ranks that share the model must call this and exhaust it.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
@@ -238,7 +231,7 @@ def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
 
 @torch.no_grad()
 def enable_packed_attention(causal: Any, path: str) -> None:
-    """Switch to packed attention, and check that packed completions get the same log-probabilities as alone.
+    """Switch to packed attention. Raises LearnerError if packed completions get other log-probabilities than alone.
 
     They differ if anything but attention carries state along the row, or if logits are not a plain matrix product.
     """
@@ -248,7 +241,7 @@ def enable_packed_attention(causal: Any, path: str) -> None:
         raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
     draw = partial(torch.randint, settings.vocab_size, generator=torch.Generator().manual_seed(0))
     sequences, alone = [], []
-    for prompt_tokens, completions in _PROBE:
+    for prompt_tokens, completions in _TEST_LENGTHS:
         prompt = draw((prompt_tokens,))
         for n in completions:
             completion, zeros = draw((n,)), (0.0,) * n
@@ -258,7 +251,7 @@ def enable_packed_attention(causal: Any, path: str) -> None:
             alone.append(logits.float().log_softmax(1).gather(1, completion[:, None])[:, 0])
     try:
         causal.set_attn_implementation(PACKED)
-        (row,) = pack_into_rows(sequences, row_tokens=_PROBE_ROW_TOKENS)
+        (row,) = pack_into_rows(sequences, row_tokens=_TEST_ROW_TOKENS)
         packed, _ = Policy(causal, torch.float32, 1.0)(row)
     except (TypeError, ValueError, AttributeError) as error:
         raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error

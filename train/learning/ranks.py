@@ -1,4 +1,4 @@
-"""The processes that share one learner: a single one, or those of torchrun with FSDP2 shards of the model.
+"""The ranks that share one learner: a single process, or torchrun's processes with FSDP2 shards of the model.
 
 Rank 0 broadcasts each of its calls, and the others repeat it, so all take part in its collectives.
 """
@@ -35,8 +35,7 @@ _ALLOCATOR_SETTINGS = (
 class RankGroup:
     """All ranks, from the perspective of this process.
 
-    timeout_seconds: how long a rank waits for another one within a call. Between calls, while rank 0 samples, there is
-    no time limit.
+    timeout_seconds: time limit of a rank that waits for another one within a call; between calls, there is none
 
     Raises LearnerError if the other ranks do not start, or their number does not fit the settings.
     """
@@ -44,7 +43,7 @@ class RankGroup:
     def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
-        # With an index: in a library's thread, "cuda" alone is the machine's first GPU.
+        # With an index, because "cuda" alone is the machine's first GPU in the threads of libraries.
         local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
         self.use_device()
@@ -63,7 +62,7 @@ class RankGroup:
                 )
         if self.size > 1 and not dist.is_initialized():
             backends = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
-            # The group lasts as long as the process: a second one sometimes hangs.
+            # The group lasts as long as the process, because creating a second one sometimes hangs.
             try:
                 dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
             except RuntimeError as error:
@@ -72,9 +71,9 @@ class RankGroup:
                     f"({error})"
                 ) from error
             atexit.register(_leave_group)
-        # For a background thread, whose messages must not interleave with others. None for one rank.
-        self.background_group = _background_group() if self.size > 1 else None
-        self._heartbeats = _heartbeats(self.rank, self.size) if self.size > 1 else None
+        # A background thread's messages must not interleave with others. None for one rank.
+        self.background_group = _create_background_group() if self.size > 1 else None
+        self._heartbeats = _start_heartbeats(self.rank, self.size) if self.size > 1 else None
         if self._heartbeats:
             self._heartbeats.ends_process = True
 
@@ -92,22 +91,19 @@ class RankGroup:
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
         """Shard every weight over the ranks; FSDP gathers each layer, in dtype, while it computes.
 
-        With `ranks.shard`, each group of that many successive ranks has a copy of all weights. Only gradients cross
-        groups, so a group should be one machine.
-
-        Gradients are summed in float32, not averaged: each rank computes its part of the minibatch's loss.
+        Each group of `ranks.shard` successive ranks has a copy of all weights. Only gradients cross groups. They are
+        summed in float32, not averaged, because each rank computes its part of the minibatch's loss.
         """
         from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-        mesh = _mesh(self.device.type, self.size // self._shard, self._shard)
+        mesh = _create_mesh(self.device.type, self.size // self._shard, self._shard)
         precision = MixedPrecisionPolicy(
             param_dtype=None if dtype == torch.float32 else dtype,
             reduce_dtype=torch.float32,
             cast_forward_inputs=False,  # angles of rotary embeddings stay float32
         )
         for module in (*layers, policy):
-            # Reshard after forward, at the root too: after a forward without backward, gathered weights would become
-            # stale.
+            # At the root, too: after a forward without backward, its gathered weights would become stale.
             fully_shard(module, mesh=mesh, mp_policy=precision, reshard_after_forward=True)
         for module in policy.modules():
             if isinstance(module, FSDPModule):
@@ -118,7 +114,7 @@ class RankGroup:
         """Return the process group that shares this rank's rows; None if it is alone."""
         if self.context == 1:
             return None
-        mesh = _mesh(self.device.type, self.size // self.context, self.context)
+        mesh = _create_mesh(self.device.type, self.size // self.context, self.context)
         return mesh.get_group(mesh.ndim - 1)
 
     def broadcast_call(self, call: Any) -> None:
@@ -138,10 +134,11 @@ class RankGroup:
         if self.size > 1:
             dist.all_reduce(tensor)
 
-    def all_true(self, mine: bool) -> bool:
-        disagreeing = torch.tensor(float(not mine))
-        self.all_reduce_sum(disagreeing)
-        return disagreeing.item() == 0
+    def all_true(self, value: bool) -> bool:
+        """Return whether the value is true on all ranks."""
+        n_false = torch.tensor(float(not value))
+        self.all_reduce_sum(n_false)
+        return n_false.item() == 0
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -193,7 +190,7 @@ class RankGroup:
             torch.cuda.current_stream().wait_stream(self._copies)
 
     def announce_failure(self, reason: str) -> None:
-        """Report to the other ranks why this one ends."""
+        """Send the other ranks the reason for which this one ends."""
         if self._heartbeats:
             self._heartbeats.announce_failure(reason)
 
@@ -211,14 +208,14 @@ def _broadcast(value: Any = None) -> Any:
 
 
 @cache
-def _heartbeats(rank: int, size: int) -> Heartbeats:
+def _start_heartbeats(rank: int, size: int) -> Heartbeats:
     heartbeats = Heartbeats(rank, size)
-    atexit.register(heartbeats.stop)  # before the group is left
+    atexit.register(heartbeats.stop)  # runs before _leave_group
     return heartbeats
 
 
 @cache
-def _mesh(device: str, n_copies: int, shard: int) -> Any:
+def _create_mesh(device: str, n_copies: int, shard: int) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     if n_copies == 1:
@@ -227,22 +224,19 @@ def _mesh(device: str, n_copies: int, shard: int) -> Any:
 
 
 @cache
-def _background_group() -> Any:
+def _create_background_group() -> Any:
     return dist.new_group(backend="gloo", timeout=timedelta(seconds=_FILES_SECONDS))
 
 
 def _leave_group() -> None:
-    """Wait a moment, then leave the group.
-
-    A gloo thread takes the GIL to free the tensors of the last call; taking it during interpreter shutdown aborts the
-    process.
-    """
+    # A gloo thread takes the GIL to free the tensors of the last call; during interpreter shutdown, that would abort
+    # the process.
     time.sleep(_SHUTDOWN_SECONDS)
     dist.destroy_process_group()
 
 
 def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
-    """Shard a tensor that all ranks have in full like another one; return it unchanged if that one is not sharded."""
+    """Shard a tensor, which all ranks have in full, as `like` is sharded; return it unchanged if that is not."""
     if not hasattr(like, "device_mesh"):
         return tensor
     from torch.distributed.tensor import distribute_tensor
@@ -251,17 +245,15 @@ def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
 
 
 def local_shard(tensor: Any) -> Tensor:
-    """Return this rank's shard as a plain tensor that shares its memory; an unsharded tensor is its own shard."""
+    """Return this rank's shard as a plain tensor with the same memory; an unsharded tensor is its own shard."""
     shard: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
     return shard
 
 
 def copy_to_host(tensor: Any, into: Any = None) -> Any:
-    """Copy this rank's shard to CPU memory, pinned if the tensor is on a GPU.
+    """Copy this rank's shard to CPU memory; from a GPU, asynchronously to pinned memory.
 
     into: an earlier copy, whose memory is reused
-
-    A copy from a GPU completes with its stream.
     """
     if into is None:
         shard = local_shard(tensor)

@@ -59,7 +59,7 @@ class TrainingSequence:
 class PackedRow:
     """The input of one forward pass: L tokens of prompts, each followed by its completions in this row.
 
-    It predicts U tokens, which are R tokens of the minibatch: identical completions are in the row once, so U may be
+    The row predicts U tokens, for R tokens of the minibatch: identical completions are in the row once, so U may be
     less than R. The last token of each completion is omitted, since it predicts nothing. Positions of a completion
     continue those of its prompt. An empty row has one token and predicts nothing.
 
@@ -90,7 +90,7 @@ def pack_into_rows(
 ) -> Iterator[PackedRow]:
     """Yield this rank's share of the rows; all ranks get equally many.
 
-    Rows grow to the longest sequence if it exceeds row_tokens, so a batch that took an hour to sample is not lost.
+    If the longest sequence exceeds row_tokens, rows grow to its length.
     """
     of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
     for number, each in enumerate(sequences):
@@ -101,10 +101,10 @@ def pack_into_rows(
         for ids, completions in of_prompt.items()
     ]
     for row in split_across_ranks(pack(prompts, row_tokens=row_tokens), ranks=ranks)[rank]:
-        yield _row(row, sequences, first_indices, device)
+        yield _build_row(row, sequences, first_indices, device)
 
 
-def _row(
+def _build_row(
     parts: Sequence["PackedPrompt"],
     sequences: Sequence[TrainingSequence],
     first_indices: Sequence[int],
@@ -138,10 +138,7 @@ def _row(
 
 
 def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
-    """Return a rank's part of a row, padded with a sequence that predicts nothing.
-
-    `lengths` remain those of the whole row.
-    """
+    """Return a rank's part of a row, padded with a sequence that predicts nothing; `lengths` are of the whole row."""
     if ranks == 1:
         return row
     n_tokens = len(row.token_ids_L)
@@ -186,7 +183,7 @@ class PackedPrompt:
 
     @property
     def cost(self) -> float:
-        """Return the cost in tokens; attention adds to it with squared lengths."""
+        """Return the cost in tokens, to which attention adds the squared lengths / _SQUARE_TOKENS."""
         square = self.prompt_tokens * self.prompt_tokens
         squares = square + sum((self.prompt_tokens + tokens) ** 2 - square for _, tokens in self.completions)
         return self.tokens + squares / _SQUARE_TOKENS

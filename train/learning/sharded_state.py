@@ -25,7 +25,7 @@ from train.learning.ranks import copy_to_device, local_shard
 from train.weights.source import split_by_bytes
 
 _SHARD_BYTES = 512 * 2**20  # of moments on the GPU at once
-_STEP = "step"  # the number of updates, which is not moved
+_STEP = "step"  # AdamW's number of updates, which stays on its device
 
 State = Mapping[str, Tensor]
 
@@ -35,32 +35,32 @@ def write_in_background(
 ) -> Future[None]:
     """Write and fsync a state in a background thread. The state must not change meanwhile.
 
-    group  process group of all ranks, which all call this and use it for nothing else meanwhile; None for one rank
+    group  process group of all ranks, for this call alone; None for one rank
     begin  called in that thread before it writes
 
-    The future completes when all ranks have written. It raises CheckpointError if one of them failed.
+    All ranks must call this. The future completes when all have written, and raises CheckpointError if one failed.
     """
     written: Future[None] = Future()
 
     def write() -> None:
         try:
             begin()
-            # Nothing is copied ahead: torch would do that on a GPU, although all tensors are on the CPU.
+            # Without copies ahead, which torch would make on a GPU, although all tensors are on the CPU.
             writer = _Writer(folder, sync_files=True, per_thread_copy_ahead=0)
             with _translate_errors():
                 save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
             written.set_result(None)
-        except BaseException as error:  # of any type: it must reach those who wait for the future
+        except BaseException as error:  # any other handling would leave the future pending
             written.set_exception(error)
 
-    _expect_no_ranks()
-    # A daemon: after the loss of other ranks, a process must exit without waiting for them.
+    _ignore_single_process_warning()
+    # A daemon: after the loss of other ranks, the process exits without waiting for them.
     threading.Thread(target=write, name="checkpoint", daemon=True).start()
     return written
 
 
 class _Writer(FileSystemWriter):
-    """Raises the OSError (of a full disk, say) that torch hides behind an error about its file format."""
+    """Raises the OSError, as of a full disk, behind torch's error about its file format."""
 
     def write_data(self, plan: Any, planner: Any) -> Any:
         try:
@@ -72,17 +72,15 @@ class _Writer(FileSystemWriter):
 
 
 def read(state: State, folder: Path, group: Any) -> None:
-    """Read this rank's shards into the tensors of `state`, in place. Raises CheckpointError if the files are
-    damaged.
-    """
-    _expect_no_ranks()
+    """Read this rank's shards into the tensors of `state`. Raises CheckpointError if the files are damaged."""
+    _ignore_single_process_warning()
     reader = FileSystemReader(folder)
     with _translate_errors():
         load(dict(state), storage_reader=reader, process_group=group, no_dist=group is None)
 
 
-def tensor_shapes(folder: Path) -> dict[str, Size]:
-    """Return the names and full shapes of the tensors in a folder. Raises CheckpointError if it is damaged."""
+def read_tensor_shapes(folder: Path) -> dict[str, Size]:
+    """Read the names and full shapes of the tensors in a folder. Raises CheckpointError if it is damaged."""
     try:
         tensors = FileSystemReader(folder).read_metadata().state_dict_metadata
     except Exception as error:  # many types, as for everything read with pickle
@@ -92,7 +90,7 @@ def tensor_shapes(folder: Path) -> dict[str, Size]:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Translate the first failed rank's error to CheckpointError; torch raises a BaseException with all tracebacks."""
+    """Translate torch's exception, a BaseException, to CheckpointError with the error of the first failed rank."""
     try:
         yield
     except CheckpointException as error:
@@ -100,8 +98,7 @@ def _translate_errors() -> Iterator[None]:
         raise CheckpointError(f"rank {rank}: {type(first).__name__}: {first}") from error
 
 
-def _expect_no_ranks() -> None:
-    # torch warns about a single process, which is enough here. Its writer threads share the list of filters.
+def _ignore_single_process_warning() -> None:
     warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
 
 
@@ -115,26 +112,26 @@ def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], sha
         weight.grad = None
     # AdamW has two moments. The list is a copy: the loop removes gradients from the mapping.
     for shard in split_by_bytes(list(gradients), lambda weight: 2 * local_shard(weight).nbytes, shard_bytes):
-        at_home = {weight: optimizer.state.get(weight, {}) for weight in shard}
+        on_cpu = {weight: optimizer.state.get(weight, {}) for weight in shard}
         for weight in shard:
             weight.grad = gradients.pop(weight)
-            if at_home[weight]:
+            if on_cpu[weight]:
                 optimizer.state[weight] = {
                     key: value if key == _STEP else copy_to_device(value, local_shard(weight).device)
-                    for key, value in at_home[weight].items()
+                    for key, value in on_cpu[weight].items()
                 }
         optimizer.step()
         for weight in shard:
             weight.grad = None
-            optimizer.state[weight] = _copy_to_cpu(optimizer.state[weight], at_home[weight])
+            optimizer.state[weight] = _copy_to_cpu(optimizer.state[weight], on_cpu[weight])
 
 
 @torch.no_grad()
-def _copy_to_cpu(state: dict[str, Tensor], home: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copy the moments to CPU memory, in place where they were there before."""
-    for key in state.keys() & home.keys() - {_STEP}:
-        local_shard(home[key]).copy_(local_shard(state[key]))
+def _copy_to_cpu(state: dict[str, Tensor], into: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copy the moments to CPU memory, reusing the tensors in `into`."""
+    for key in state.keys() & into.keys() - {_STEP}:
+        local_shard(into[key]).copy_(local_shard(state[key]))
     return {
-        key: value if key == _STEP else home[key] if key in home else copy_to_device(value, torch.device("cpu"))
+        key: value if key == _STEP else into[key] if key in into else copy_to_device(value, torch.device("cpu"))
         for key, value in state.items()
     }

@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_leaves
 from train.config import Config, EngineConfig, EvaluationConfig, ModelConfig
 from train.errors import ConfigError
 from train.learning.attention import PACKED
-from train.learning.policy import Policy, add_lora_and_checkpointing, layers, load_hf_config
+from train.learning.policy import Policy, add_lora_and_checkpointing, find_layers, load_hf_config
 from train.learning.sequences import PackedRow
 from train.rollouts.reward_model import model_parameters
 
@@ -97,8 +97,8 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     parameters = sum(weight.numel() for weight in causal.parameters())
     trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
     kept = sum(weight.nbytes for weight in causal.parameters())
-    n_layers = len(layers(causal))
-    in_layer = sum(weight.numel() for weight in layers(causal)[0].parameters())
+    n_layers = len(find_layers(causal))
+    in_layer = sum(weight.numel() for weight in find_layers(causal)[0].parameters())
     kind: Any = type(config)
     measured = _row_peaks(kind, config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
     peaks = [few + (many - few) * (n_layers - _MEASURED_LAYERS[0]) for few, many in zip(*measured, strict=True)]

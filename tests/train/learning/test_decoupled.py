@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.config import ObjectiveConfig  # noqa: E402
-from train.learning.loss import loss, minibatch, minibatch_metrics  # noqa: E402
+from train.learning.loss import build_minibatch, compute_loss, minibatch_metrics  # noqa: E402
 from train.learning.sequences import TrainingSequence  # noqa: E402
 
 DECOUPLED = ObjectiveConfig(old="learner", truncation=2.0, clip_low=0.2, clip_high=0.28, overlong="none")
@@ -69,9 +69,9 @@ def rows(values):
 @pytest.mark.parametrize("seed", range(5))
 def test_loss_and_gradient_are_those_of_areals_formula(seed, stale):
     sequences, proximal, policy = drawn(seed, stale=stale)
-    batch = in_float64(minibatch(sequences, DECOUPLED, rows(proximal), None))
+    batch = in_float64(build_minibatch(sequences, DECOUPLED, rows(proximal), None))
     logp_T = torch.cat(rows(policy)).requires_grad_()
-    found = loss(logp_T, torch.zeros(N_TOKENS), batch, DECOUPLED)
+    found = compute_loss(logp_T, torch.zeros(N_TOKENS), batch, DECOUPLED)
     found.backward()
     expected, gradients = areal(sequences, proximal, policy, most=2.0, low=0.2, high=0.28)
     assert found.item() == pytest.approx(expected, rel=1e-5)  # weights come from numbers in float32
@@ -81,11 +81,11 @@ def test_loss_and_gradient_are_those_of_areals_formula(seed, stale):
 
 def test_parts_of_a_batch_add_up_to_the_loss_of_the_whole():
     sequences, proximal, policy = drawn(3, stale=0.8)
-    batch = minibatch(sequences, DECOUPLED, rows(proximal), None)
+    batch = build_minibatch(sequences, DECOUPLED, rows(proximal), None)
     logp_T, entropy_T = torch.cat(rows(policy)).float(), torch.zeros(N_TOKENS)
-    whole = loss(logp_T, entropy_T, batch, DECOUPLED)
+    whole = compute_loss(logp_T, entropy_T, batch, DECOUPLED)
     parts = [torch.arange(first, min(first + 5, N_TOKENS)) for first in range(0, N_TOKENS, 5)]
-    pieces = [loss(logp_T[part], entropy_T[part], batch.select(part), DECOUPLED) for part in parts]
+    pieces = [compute_loss(logp_T[part], entropy_T[part], batch.select(part), DECOUPLED) for part in parts]
     torch.testing.assert_close(sum(pieces), whole)
 
 
@@ -95,13 +95,15 @@ def test_without_staleness_the_decoupled_objective_is_the_plain_one():
     logp_T, entropy_T = torch.cat(rows(policy)).float(), torch.zeros(N_TOKENS)
     plain = replace(DECOUPLED, old="sampler", truncation=0.0)
     old = [row.float() for row in rows(proximal)]
-    decoupled = loss(logp_T, entropy_T, minibatch(sequences, DECOUPLED, old, None), DECOUPLED)
-    torch.testing.assert_close(decoupled, loss(logp_T, entropy_T, minibatch(sequences, plain, None, None), plain))
+    decoupled = compute_loss(logp_T, entropy_T, build_minibatch(sequences, DECOUPLED, old, None), DECOUPLED)
+    torch.testing.assert_close(
+        decoupled, compute_loss(logp_T, entropy_T, build_minibatch(sequences, plain, None, None), plain)
+    )
 
 
 def test_no_token_weighs_more_than_the_bound_and_the_figures_say_how_many_would():
     sequences, proximal, policy = drawn(2, stale=1.5)
-    batch = minibatch(sequences, DECOUPLED, [row.float() for row in rows(proximal)], None)
+    batch = build_minibatch(sequences, DECOUPLED, [row.float() for row in rows(proximal)], None)
     ratios = [
         math.exp(prox - behaviour)
         for sequence, row in zip(sequences, proximal, strict=True)
@@ -120,6 +122,6 @@ def test_no_token_weighs_more_than_the_bound_and_the_figures_say_how_many_would(
 
 def test_a_token_beyond_the_bound_stays_in_the_denominator():
     sequences, proximal, policy = drawn(2, stale=1.5)
-    batch = minibatch(sequences, DECOUPLED, [row.float() for row in rows(proximal)], None)
+    batch = build_minibatch(sequences, DECOUPLED, [row.float() for row in rows(proximal)], None)
     assert batch.n_tokens == N_TOKENS
     assert batch.loss_mask_T.equal(batch.denominator_mask_T)

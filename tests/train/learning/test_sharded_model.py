@@ -9,14 +9,14 @@ import random_models  # noqa: E402
 
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
-from train.learning.model_files import check_packing_support, empty_model, load_shards  # noqa: E402
+from train.learning.model_files import build_empty_model, check_packing_support, load_shards  # noqa: E402
 from train.learning.policy import export_tensors, load_causal_lm  # noqa: E402
 
 FAMILIES = ["qwen2", "qwen3", "llama", "mistral", "phi", "qwen3-moe"]
 
 
 def filled(model):
-    causal = empty_model(model)
+    causal = build_empty_model(model)
     assert all(weight.is_meta for weight in causal.parameters())
     load_shards(causal, model, seed=3, device="cpu")
     return causal

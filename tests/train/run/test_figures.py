@@ -133,12 +133,12 @@ def test_every_figure_has_a_meaning():
     from torch import zeros
 
     from train.config import ObjectiveConfig
-    from train.learning.loss import minibatch, minibatch_metrics
+    from train.learning.loss import build_minibatch, minibatch_metrics
     from train.learning.sequences import TrainingSequence
 
     objective = ObjectiveConfig(old="learner", kl=0.1, truncation=2.0, mismatch_low=0.5, mismatch_high=2.0)
     sequence = TrainingSequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)
-    batch = minibatch([sequence], objective, [zeros(2)], [zeros(2)])
+    batch = build_minibatch([sequence], objective, [zeros(2)], [zeros(2)])
     names = {
         *batch_metrics([(RIGHT, WRONG)], version=7),
         *minibatch_metrics(zeros(2), zeros(2), batch, objective),
