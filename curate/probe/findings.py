@@ -44,7 +44,7 @@ class ProbeReport:
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
-    """Probes of a class with the same finding. shortest: the result with the shortest submissions; ids: of the probes"""
+    """Probes of a class with the same finding. shortest: the result with the shortest submissions; ids: the probes"""
 
     probe_class: ProbeClass
     finding: Finding

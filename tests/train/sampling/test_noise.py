@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from train.sampling.seeded_sampling import (
     CommitmentRecorder,
     _hash,
-    _keys,
+    _derive_keys,
     bfloat16_bits,
     gumbel_tensor,
     sample_tokens,
@@ -22,14 +22,14 @@ SEEDS, POSITIONS = [0, 5, 2**31 - 1, 2**40 + 1, 2**64 - 1], [0, 3, 7, 100_000, 1
 
 def gumbel(seeds: Sequence[int], positions: Sequence[int], vocabulary: int) -> NDArray[np.float32]:
     """Return what `gumbel_tensor` does, computed by numpy."""
-    hashed = _hash(np.array(_keys(seeds, positions), dtype=np.int64), np.arange(vocabulary, dtype=np.int64))
+    hashed = _hash(np.array(_derive_keys(seeds, positions), dtype=np.int64), np.arange(vocabulary, dtype=np.int64))
     uniform = np.minimum((2 * hashed + 1).astype(np.float32) * np.float32(2**-33), np.float32(1 - 2**-24))
     noise: NDArray[np.float32] = -np.log(-np.log1p(-uniform))
     return noise
 
 
 def test_the_integers_are_those_that_were_published() -> None:
-    numbers = _hash(np.array(_keys([0, 1234567890123], [0, 77])), np.arange(4))
+    numbers = _hash(np.array(_derive_keys([0, 1234567890123], [0, 77])), np.arange(4))
     assert numbers.tolist() == [
         [1792599209, 1186443495, 1843363501, 2847061042],
         [447138101, 913446661, 3517886392, 1287948065],
@@ -37,7 +37,7 @@ def test_the_integers_are_those_that_were_published() -> None:
 
 
 def test_numpy_and_torch_count_the_same() -> None:
-    keys = np.array(_keys(SEEDS, POSITIONS))
+    keys = np.array(_derive_keys(SEEDS, POSITIONS))
     assert (_hash(torch.tensor(keys), torch.arange(5000)).numpy() == _hash(keys, np.arange(5000))).all()
     np.testing.assert_allclose(
         gumbel_tensor(SEEDS, POSITIONS, 5000).numpy(), gumbel(SEEDS, POSITIONS, 5000), rtol=1e-6, atol=1e-6

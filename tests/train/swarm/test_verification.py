@@ -362,9 +362,7 @@ def test_a_verifier_that_computes_no_numbers_does_not_know(world):
     file = honest(world, lease)
     views = list(world.views_of(lease, file, "float32"))
     views[1] = replace(views[1], logprobs=views[1].logprobs * np.float32(np.nan))
-    found = judge_completions(
-        file, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
-    )
+    found = judge_completions(file, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends)
     assert found.verdict == LeaseVerdict("unknown", "crashed")
 
 

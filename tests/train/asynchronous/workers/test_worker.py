@@ -244,7 +244,7 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
     publish(killed, source, model, 0)
     calls = Gone(killed, 0, loses=False)
     loads = []
-    worker = RolloutWorker(calls, engine, source, name="w", on_loaded=lambda manifest, _: loads.append(manifest.version))
+    worker = RolloutWorker(calls, engine, source, name="w", on_loaded=lambda new, _: loads.append(new.version))
     with working(worker) as errors:
         killed.wait_for_batch(0, SECONDS)
         publish(killed, source, model, 1)
