@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from train.sampling.seeded_sampling import (
     CommitmentRecorder,
-    _hash,
     _derive_keys,
+    _hash,
     bfloat16_bits,
     gumbel_tensor,
     sample_tokens,
