@@ -1,6 +1,6 @@
-"""Bring raw rows into a build: find the sources, read their problems, and apply the filters to each problem.
+"""The first steps of a build: find the sources, read their problems, and filter them.
 
-A filter is a function that returns the reason to drop a problem, or None to keep it.
+A filter is a function that returns the reason for dropping a problem, or None to keep it.
 """
 
 import hashlib
@@ -32,21 +32,18 @@ _INTERACTION = re.compile(
     r"|^\W*(?:\\(?:sub)?section\*?\{)?interaction(?: protocol)?\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
-STAGES = ("parse", "filter")  # the names of reading and filtering in rejections
+STAGES = ("parse", "filter")  # stages in rejections by reading and by filtering
 
 
 def source_names() -> list[str]:
-    """Return the names of all sources, which are the names of the files in curate/sources."""
+    """Return the names of all sources: the names of the files in curate/sources."""
     return sorted(module.name for module in pkgutil.iter_modules(sources.__path__))
 
 
 def source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[str, TableFiles]]:
-    """Find the files of the named sources.
+    """Find the files of the named sources. Raises CurateError if a source or its files do not exist.
 
-    locations: (name, location) of each source. Any other name than source_names() is the user's name for data that a
-        mapping describes, a TOML file or a table
-
-    Raises CurateError if there is no such source or no file.
+    locations: (name, location) of each source. A name not in source_names() needs a location with a mapping
     """
     names = [name for name, _ in locations]
     for name, location in locations:
@@ -58,7 +55,7 @@ def source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[s
 
 
 def source_module(name: str) -> Any:
-    """Return the module that reads a source: the one of that name, or otherwise the one that reads by a mapping."""
+    """Return the module that reads a source: the module of that name, or else `generic`."""
     return import_module(f"curate.sources.{name if name in source_names() else MAPPING_SOURCE}")
 
 
@@ -67,7 +64,7 @@ def _check_user_source(name: str, location: LocationSpec) -> None:
     if not mapped:
         raise CurateError(
             f"unknown source {name}. Choose one of {', '.join(source_names())}; or describe data of your own in a "
-            f"mapping, and write --source {name}=mapping.toml (docs/guides/sources.md)."
+            f"mapping and give --source {name}=mapping.toml (docs/guides/sources.md)."
         )
     if not _USER_SOURCE_NAME.fullmatch(name):
         raise CurateError(
@@ -92,9 +89,9 @@ def _locate_source(name: str, location: LocationSpec) -> TableFiles:
 
 
 def read_and_filter(tables: Iterable[tuple[str, TableFiles]], options: BuildOptions) -> Iterator[Problem | Rejection]:
-    """Read the sources one after another and yield each problem, or its rejection by the first filter that drops it.
+    """Read the sources and yield each problem, or its rejection by the first filter that drops it.
 
-    Raises CurateError immediately if one of the sources is empty.
+    Raises CurateError immediately if a source is empty.
     """
     tables = list(tables)
     for name, table in tables:
@@ -103,26 +100,26 @@ def read_and_filter(tables: Iterable[tuple[str, TableFiles]], options: BuildOpti
 
 
 def check_not_empty(name: str, table: TableFiles) -> None:
-    """Raise CurateError if there is no problem in a source."""
+    """Raise CurateError if a source has no rows."""
     if next(_read_source(name, table), None) is None:
         raise CurateError(f"{name}={table.location}: there is no problem in it. Give files that have rows.")
 
 
 def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows: int) -> list[TableFiles]:
-    """Return the shards of a source: one if rows are limited or sampled, or if the source has ONE_SHARD."""
+    """Return the shards of a source: a single one if rows are limited or sampled, or if the source has ONE_SHARD."""
     together = options.limit or options.sample or getattr(source_module(name), "ONE_SHARD", False)
     return [table] if together else divide(table, max_rows)
 
 
 def has_repeated_problems(name: str) -> bool:
-    """Return whether a source has several rows per problem; only the first counts."""
+    """Return whether a source has several rows per problem, of which only the first counts."""
     return getattr(source_module(name), "SEVERAL_ROWS_PER_PROBLEM", False)
 
 
 def read_table(
     name: str, table: TableFiles, options: BuildOptions
 ) -> Iterator[tuple[Problem | Rejection, bytes | None]]:
-    """Read a source, or a shard of it, and yield each problem with its JSON, or its rejection by the first filter."""
+    """Read a table and yield each problem with its JSON, or its rejection by the first filter that drops it."""
     filters: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
         partial(wrong_language, languages=options.reference_languages),
@@ -158,13 +155,13 @@ def read_table(
 
 
 def repeated_id_rejection(item: Problem | Rejection) -> Rejection:
-    """Return the rejection of a row that has the id of an earlier one."""
+    """Return the rejection of a row with the id of an earlier one."""
     detail = "the first row of this id was read"
     return Rejection(item.id, item.source, "parse", "repeated_id", detail, statement=item.statement)
 
 
 def _select_items(name: str, table: TableFiles, options: BuildOptions) -> Iterator[Problem | Rejection]:
-    """Return the rows within `limit` and `sample`. A sample takes an additional pass, which collects the ids."""
+    """Return the rows within `limit` and `sample`. A sample takes an additional pass to collect the ids."""
     items = islice(_read_source(name, table), options.limit)
     if options.sample is None:
         return items
@@ -174,8 +171,9 @@ def _select_items(name: str, table: TableFiles, options: BuildOptions) -> Iterat
 
 
 def sample_sort_key(seed: int, id: str) -> bytes:
-    """Return the sampling key of a row. A sample has the rows with the smallest keys, so a larger sample with the same
-    seed contains a smaller one.
+    """Return the sampling key of a row.
+
+    A sample consists of the rows with the smallest keys, so a larger one with the same seed contains a smaller one.
     """
     return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
@@ -188,29 +186,26 @@ def _read_source(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
 
 
 def few_tests(problem: Problem, *, at_least: int = 5) -> str | None:
-    """Return "few_tests" if there are too few distinct tests: a program that prints memorized outputs would pass.
-
-    Readers have already removed repetitions.
-    """
+    """Return "few_tests" if a problem has too few distinct tests: a program with memorized outputs would pass."""
     return "few_tests" if len(problem.tests.cases) < at_least else None
 
 
 def image(problem: Problem) -> str | None:
-    """Return "image" if the source counts pictures, or the statement shows where one was: models see only text."""
+    """Return "image" if the source counts pictures, or the statement has a placeholder of one: models see only text."""
     return "image" if problem.n_pictures or _PICTURE.search(problem.statement) else None
 
 
 def interactive(problem: Problem) -> str | None:
-    """Return "interactive" if the statement says so or has a section Interaction: fixed inputs cannot interact."""
-    if "nteract" not in problem.statement.lower():  # a cheap precheck; the full search takes 50 times as long
+    """Return "interactive" if the statement describes an interaction: fixed inputs cannot interact."""
+    if "nteract" not in problem.statement.lower():  # a cheap check; the full search takes 50 times as long
         return None
     return "interactive" if _INTERACTION.search(problem.statement) else None
 
 
 def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | None:
-    """Return "no_reference" if the row has no solutions: tests that no solution has passed may be wrong.
+    """Return "no_reference" if a problem has no solutions: tests that no solution has passed may be wrong.
 
-    With keep_unpublished, a problem is kept if its source publishes no solutions for any problem.
+    keep_unpublished: whether to keep problems of sources that publish no solutions
     """
     if problem.solutions is None:
         return None if keep_unpublished else "no_reference"
@@ -218,21 +213,20 @@ def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | No
 
 
 def no_statement(problem: Problem, *, at_least: int = 20) -> str | None:
-    """Return "no_statement" if there are so few letters and digits that they cannot describe a problem."""
+    """Return "no_statement" if the statement has fewer letters and digits than `at_least`."""
     alphanumeric = filter(str.isalnum, problem.statement)
     return "no_statement" if sum(1 for _ in islice(alphanumeric, at_least)) < at_least else None
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:
-    """Return "wrong_language" if there are solutions, but none in `languages` that can be run.
+    """Return "wrong_language" if a problem has solutions, but none in `languages` that its tests can run.
 
-    A solution in C++ cannot be run if the tests call a function.
+    Tests that call a function cannot run C++.
     """
     return "wrong_language" if problem.solutions and not select_candidates(problem, languages) else None
 
 
 def _describe_encode_error(problem: Problem) -> str:
-    """Return the location of a text that cannot be encoded as UTF-8."""
     try:
         json.dumps(to_row(problem), ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -1,8 +1,8 @@
-"""Write dataclasses as JSON and read them back. All JSON files of curate go through this module.
+"""JSON encoding of dataclasses.
 
 A record is a frozen dataclass. Its fields may be numbers, text, booleans, None, enums with JSON values, other records,
-tuples, lists and mappings from text to any of these. Fields that are missing in the JSON take their defaults, so newer
-code can read older files. Unknown fields are an error unless the caller wants them to be ignored.
+tuples, lists and mappings from text to any of these. Fields missing from the JSON take their defaults, so newer code
+can read older files. Unknown fields raise an error unless the caller ignores them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +18,11 @@ _KEY = "key in the JSON"
 
 
 class UnknownFieldError(ValueError):
-    """A record has fields that its kind does not have.
+    """An unknown field in a record.
 
     where: the path of the record
-    field, known: the first of these fields, and the fields of the kind
+    field: the first unknown field
+    known: the fields of the record's type
     """
 
     def __init__(self, where: str, unknown: Sequence[str], known: Iterable[str]) -> None:
@@ -30,15 +31,12 @@ class UnknownFieldError(ValueError):
 
 
 def omit_if_default(default: Any, *, key: str = "") -> Any:
-    """Declare a field that the JSON omits if it has its default, which must be immutable.
-
-    key: key in the JSON; empty: the field's name
-    """
+    """Declare a field that the JSON omits if it has its immutable default. key: key in the JSON; empty: its name"""
     return field(default=default, metadata={_OMITTED: True, **({_KEY: key} if key else {})})
 
 
 def json_key(key: str) -> Mapping[str, str]:
-    """Return the metadata of a field whose key in the JSON is not its name."""
+    """Return the metadata of a field whose key in the JSON differs from its name."""
     return {_KEY: key}
 
 
@@ -48,7 +46,7 @@ def _get_key(entry: Field[Any]) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a record, or any value that a field may have, as values that `json.dumps` accepts."""
+    """Convert a record, or any value of a field, to values that `json.dumps` accepts."""
     if is_dataclass(value) and not isinstance(value, type):
         values = {entry: getattr(value, entry.name) for entry in fields(value)}
         return {
@@ -66,10 +64,11 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(kind: type[Record], data: Any, *, ignore_unknown: bool = False) -> Record:
-    """Read a record of this kind from a value that `json.loads` returned.
+    """Read a record of type `kind` from a value that `json.loads` returned.
 
-    Raises ValueError if the data has another shape; the message names the field. It is an UnknownFieldError for fields
-    that the record does not have. ignore_unknown ignores these, for files of other versions.
+    ignore_unknown: ignore unknown fields, for files of other versions, rather than raise UnknownFieldError
+
+    Raises ValueError for data of another shape; the message names the field.
     """
     record: Record = _Reader(ignore_unknown).read(kind, data, kind.__name__)
     return record
@@ -82,7 +81,7 @@ def _get_hints(kind: type) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """A reader of values of all these types. Error messages show `where`, the path of a value in the record."""
+    """A reader of values by type. Error messages contain `where`, the path of a value in the record."""
 
     ignore_unknown: bool
 

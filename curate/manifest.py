@@ -1,8 +1,7 @@
 """`manifest.json`: the inputs and options of a finished dataset, and the counts of its rows.
 
-A manifest begins with its plan: everything that decides the content of the dataset. Two folders with the same plan have
-the same content. Datasets that curate built also have a `BuildInfo`. If others made a dataset, and `curate
-decontaminate` only removed rows from it, it has none, and its references are unknown.
+A manifest begins with its plan, which determines the content of the dataset. If curate did not build a dataset, but
+`curate decontaminate` removed rows from it, the manifest has no `BuildInfo`.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file that was read or written. bytes: its size; None if unknown"""
+    """A file read or written. bytes: its size; None if unknown"""
 
     name: str
     bytes: int | None = omit_if_default(None)
@@ -43,8 +42,8 @@ class BandPlan:
     """A selection of problems by solve rate.
 
     band: the bounds as LEAST:MOST
-    models: by model, the settings with which it was sampled
-    counts_sha256: hash of the counts that were used
+    models: sampling settings, by model
+    counts_sha256: hash of the counts behind the solve rates
     """
 
     band: str
@@ -56,11 +55,9 @@ class BandPlan:
 class StepPlan:
     """A step that made the dataset from another one by removing rows.
 
-    step: its name, filter or split
+    step: filter or split
     parent_content_hash: content hash of the dataset before this step
-    options: the options of the step
-    removed_ids_sha256: hash of the ids of the removed rows, which may depend on measured values outside the content
-    hash
+    removed_ids_sha256: hash of the ids of the removed rows, because measured columns can decide their removal
     """
 
     step: str
@@ -71,16 +68,16 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that decides the content of a dataset; it has no workers, paths or times.
+    """Settings and inputs that determine the content of a dataset, without workers, paths or times.
 
     curate_version: version of the program
-    inputs: files by source; those of a dataset that curate did not build are under `dataset`
-    configuration: options of the build and the order of its sources; for another dataset, the options of reading it
+    inputs: files by source; under `dataset` for a dataset that curate did not build
+    configuration: options of the build and the order of its sources; for another dataset, its reading options
     evaluation_sets: evaluation sets, in the order of comparison
-    parent_content_hash: content hash of the dataset from which a band of solve rates was taken
-    solve_rate: the bands of solve rates that were applied, in order
-    steps: the filters and splits that were applied, in order
-    datasets: the datasets that were merged, in order
+    parent_content_hash: content hash of the dataset from which a solve-rate band was selected
+    solve_rate: the applied solve-rate bands, in order
+    steps: the applied filters and splits, in order
+    datasets: the merged datasets, in order
     """
 
     curate_version: str = field(default="", metadata=json_key("curate"))
@@ -95,7 +92,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class MergedDataset:
-    """A dataset that became part of another one."""
+    """A dataset that was merged into another one."""
 
     content_hash: str
     plan: Plan
@@ -105,8 +102,8 @@ class MergedDataset:
 class SourceCounts:
     """The rows of one source by result.
 
-    rejected: rows by stage, then by reason
-    verified: kept rows whose reference passed all tests; None if curate did not build the dataset
+    rejected: number of rows by stage, then by reason
+    n_verified: number of kept rows whose reference passed all tests; None if curate did not build the dataset
     """
 
     n_read: int = field(metadata=json_key("read"))
@@ -116,7 +113,7 @@ class SourceCounts:
 
     @property
     def n_rejected(self) -> int:
-        """Rows that were read and not kept."""
+        """The number of rejected rows."""
         return self.n_read - self.n_kept
 
     def count_rejected(self, stage: str) -> int:
@@ -129,12 +126,12 @@ class SetCounts(EvaluationSource):
     """The result of a comparison with an evaluation set.
 
     items: number of items of the set
-    items_found: number of items that were found in a row by their content
-    rows: number of rows that were compared
-    removed, n_to_review: numbers of removed rows, and of kept rows that should be reviewed
+    items_found: number of items that a row contains, by a comparison of texts or keys
+    rows: number of compared rows
+    removed, n_to_review: numbers of removed rows, and of kept rows to review
     removal_rate: removed / rows
-    removed_by_rule: removed rows by the rule that applied
-    warning: None, unless the rate is implausible
+    removed_by_rule: number of removed rows by rule
+    warning: warning of an implausible rate; None if it is plausible
     """
 
     items: int
@@ -151,10 +148,10 @@ class SetCounts(EvaluationSource):
 class StrengthSummary:
     """The strength of the tests of all measured problems.
 
-    measured, not_measured: numbers of problems whose tests were measured, and of the others
-    mutants: number of wrong programs that were tried on the tests
+    measured, not_measured: numbers of measured problems, and of the others
+    mutants: number of mutants tried
     killed, equivalent: numbers of mutants that the tests rejected, and of mutants equivalent to the reference
-    survivors: numbers of wrong programs that no test rejects, by kind of mistake
+    survivors: numbers of wrong mutants that no test rejects, by kind of mistake
     """
 
     measured: int = 0
@@ -167,7 +164,7 @@ class StrengthSummary:
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """The location from which a source was read. revision: the commit, if it is on the Hub."""
+    """The location of a source. revision: the commit on the Hub; empty for a local path"""
 
     location: str
     revision: str
@@ -184,12 +181,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class BuildInfo:
-    """Facts about a build by `curate build-dataset` that do not decide the content of the dataset.
+    """Facts about a build that do not determine the content of the dataset.
 
-    executed_cpu_seconds: CPU time of all programs that were executed
-    reference_cpu_seconds: the part of this CPU time that the references used
-    levels: the levels of isolation at which programs were judged
-    packages: packages besides the standard library that programs could import, if any were asked for
+    executed_cpu_seconds: CPU time of all executed programs
+    reference_cpu_seconds: CPU time of the references, included in the former
+    levels: isolation levels of the sandboxes that judged programs
+    packages: packages outside the standard library that programs could import
     """
 
     versions: Mapping[str, str]
@@ -207,9 +204,9 @@ class BuildInfo:
 
 @dataclass(frozen=True, slots=True)
 class SelectedBand:
-    """The band of solve rates that a dataset was reduced to, as LEAST:MOST, and the models whose rates lie in it.
+    """The solve-rate band of a dataset, as LEAST:MOST, and the models whose rates lie in it.
 
-    warning: None, unless so few problems are left that chance may have selected them
+    warning: warning of so few problems that chance may have selected them; None if there are enough
     """
 
     band: str
@@ -219,7 +216,7 @@ class SelectedBand:
 
 @dataclass(frozen=True, slots=True)
 class MergeSource:
-    """A dataset that was merged. rows: number of its rows; n_kept: number of those that are not duplicates of others"""
+    """An input of a merge. rows: number of its rows; n_kept: number of rows kept, because they are not duplicates"""
 
     location: str
     content_hash: str
@@ -234,14 +231,13 @@ class Manifest:
     counts: the rows by result, by source
     decontamination: results of comparisons, by evaluation set
     seconds: wall time in seconds, by stage
-    merged: the datasets that were merged; empty for none
-    files: the files of all tables that no command changes later, and of the digests of their rows; none if an earlier
-        version wrote the dataset
-    name: name of the folder into which the dataset was written
-    date: day on which it was written, in UTC, as YYYY-MM-DD
-    recipe: the recipe by which the dataset was made (curate/recipe.py); None if no recipe can express it
+    merged: the merged datasets; empty for none
+    files: the files that no command changes later; empty if an earlier version wrote the dataset
+    name: name of the folder
+    date: day of writing, in UTC, as YYYY-MM-DD
+    recipe: the recipe of the dataset (curate/recipe.py); None if no recipe can express it
     reward_hash: hash of the columns on which rewards depend; empty if curate did not build the dataset
-    manifest_hash: hash of all other fields; it and the reward hash are empty if an earlier version wrote the dataset
+    manifest_hash: hash of all other fields; empty, like the reward hash, if an earlier version wrote the dataset
     """
 
     plan: Plan
@@ -261,7 +257,7 @@ class Manifest:
 
     @property
     def n_read(self) -> int:
-        """The number of rows that were read from all sources."""
+        """The number of rows read from all sources."""
         return sum(count.n_read for count in self.counts.values())
 
     @property
@@ -271,7 +267,7 @@ class Manifest:
 
     @property
     def n_rejected(self) -> int:
-        """Rows that were read and not kept."""
+        """The number of rejected rows."""
         return self.n_read - self.n_kept
 
     @property
@@ -289,7 +285,7 @@ class Manifest:
 
 
 def with_name_and_date(manifest: Manifest, folder: Path) -> Manifest:
-    """Return the manifest with the name of the folder, into which the dataset is written today."""
+    """Return the manifest with the name of the folder and today's date."""
     return replace(manifest, name=folder.absolute().name, date=datetime.now(UTC).date().isoformat())
 
 
@@ -307,7 +303,7 @@ def compute_hash(data: Mapping[str, Any]) -> str:
 
 
 def from_json(data: Any) -> Manifest:
-    """Read the content of `manifest.json`. Raises ValueError unless it is a manifest of a known version."""
+    """Read the content of `manifest.json`. Raises ValueError if it is not a manifest of a supported version."""
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")
     build = json_records.from_json(BuildInfo, data, ignore_unknown=True) if "versions" in data else None

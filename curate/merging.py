@@ -1,9 +1,8 @@
-"""Merge curated datasets into one, without duplicates across them. To follow the steps, read `merge`.
+"""Merge curated datasets into one, without duplicates across them. `merge` lists the steps.
 
-Rows are copied unchanged. Of several equal problems, the one kept is verified, or else has most tests, or else is from
-the first dataset. An evaluation set counts only if every dataset was compared with it: with the same files under the
-same name, and for the same window of dates. Rows of a dataset that was not compared could contain its items. Memory
-holds ids, sketches and the smaller tables.
+Rows are copied unchanged. Of several equal problems, verified ones take precedence, then those with most tests, then
+those of earlier datasets. An evaluation set counts only if every dataset was compared with it, with the same files,
+name and window of dates. Memory holds ids, sketches and the smaller tables.
 """
 
 import os
@@ -56,13 +55,13 @@ def merge(
 ) -> Manifest:
     """Write the rows of all datasets without duplicates to the folder `out` and return its manifest.
 
-    datasets   folders or Hub ids of datasets that curate built; of equally good duplicates, the first one stays
-    dedup      minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
+    datasets   folders or Hub ids of datasets that curate built; earlier ones take precedence
+    dedup      minimum Jaccard similarity of word 5-grams of duplicates
     overwrite  replace an existing dataset in the folder
     progress   called with the progress
 
-    A finished folder is recognized by its inputs, and stays as it is. Raises CurateError if a dataset cannot be read or
-    was altered, two of them have the same id for different problems, or the folder cannot be written.
+    A finished folder with the same plan stays unchanged. Raises CurateError if a dataset cannot be read or was altered,
+    different problems have the same id, or the folder cannot be written.
     """
     inputs = _open_inputs(datasets, out)
     shared = _find_shared_sets(inputs)
@@ -109,9 +108,9 @@ def merge(
 
 
 def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
-    """Open the datasets. Raises CurateError unless they are at least two, finished, and outside `out`."""
+    """Open the datasets. Raises CurateError unless there are at least two, all finished and outside `out`."""
     if len(locations) < 2:
-        raise CurateError("a merge needs at least two datasets")
+        raise CurateError("a merge needs at least two datasets.")
     inputs = [Dataset.open_built(location) for location in locations]
     if len({dataset.path.resolve() for dataset in inputs}) < len(inputs):
         raise CurateError("a dataset is given twice. Give each of them once.")
@@ -119,7 +118,7 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
         require_outside(out, dataset.path, dataset.files("data"))
         if missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.columns("data"):
             listed = ", ".join(sorted(missing))
-            raise CurateError(f"{given}: its rows have no {listed}. Build it again, with this version.")
+            raise CurateError(f"{given}: its rows have no {listed}. Build it again with this version.")
         ids = [row["id"] for row in dataset.rows("data", ("id",))]
         if ids != sorted(ids):
             raise CurateError(f"{given}: its rows are not in the order of their ids. Build it again.")
@@ -127,7 +126,7 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
 
 
 def find_missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
-    """Return for each evaluation set that does not count the datasets not compared with it.
+    """Return the datasets not compared with an evaluation set, by set; omits sets with which all were compared.
 
     Raises CurateError for a dataset that curate did not build.
     """
@@ -172,10 +171,9 @@ def _find_duplicates(
 ) -> tuple[dict[Key, tuple[Rejection, Key]], DuplicateSection]:
     """Find duplicates across the datasets by the rules of a build (curate/dedup).
 
-    Returns for each row to remove its rejection and the row kept instead, and the section of the report. Raises
+    Returns the rejection of each row to remove with the row kept instead, and the section of the report. Raises
     CurateError if different problems have the same id.
     """
-
     import numpy as np
 
     verified: list[bool] = []
@@ -232,9 +230,9 @@ def _check_ids(rows: _Rows, removed: Mapping[Key, object], locations: Sequence[s
 
 
 def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[Row]:
-    """Return the solve rates of the kept rows, by id and model.
+    """Return the solve rates of the kept rows, sorted by id and model.
 
-    The rates of a removed row with the same problem and tests also count, for models not sampled on the kept row.
+    For models not sampled on a kept row, the rates of a removed row with the same id, problem and tests count.
     """
 
     def sampled_task(key: Key) -> tuple[object, ...]:
@@ -259,7 +257,7 @@ def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[
 
 
 def _list_sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]], tuple[str, SetCounts]]:
-    """Return the sets with which a dataset was compared, by the key that identifies a set in all datasets."""
+    """Return the evaluation sets of a dataset, by a key that identifies a set across datasets."""
     return {
         (counts.name, counts.window, tuple(file.sha256 for file in counts.files)): (name, counts)
         for name, counts in dataset.manifest.decontamination.items()
@@ -267,19 +265,19 @@ def _list_sets(dataset: Dataset) -> dict[tuple[str, str | None, tuple[str, ...]]
 
 
 def _find_shared_sets(inputs: Sequence[Dataset]) -> SetCountsOfInputs:
-    first, *removed_rates = map(_list_sets, inputs)
+    first, *others = map(_list_sets, inputs)
     return {
-        name: [(name, counts), *(sets[key] for sets in removed_rates)]
+        name: [(name, counts), *(sets[key] for sets in others)]
         for key, (name, counts) in first.items()
-        if all(key in sets for sets in removed_rates)
+        if all(key in sets for sets in others)
     }
 
 
 def _merge_hits(inputs: Sequence[Dataset], shared: SetCountsOfInputs) -> list[Row]:
-    """Return the hits of the sets that count. Positions continue from one dataset to the next."""
+    """Return the hits of the shared sets. Row positions continue from one dataset to the next."""
     hits: list[Row] = []
     for index, dataset in enumerate(inputs):
-        before = {  # rows of the datasets before this one, by the name of the set
+        before = {  # number of rows of earlier datasets, by set
             in_each[index][1].name: sum(counts.rows for _, counts in in_each[:index]) for in_each in shared.values()
         }
         rows = dataset.rows("contamination")
@@ -288,7 +286,6 @@ def _merge_hits(inputs: Sequence[Dataset], shared: SetCountsOfInputs) -> list[Ro
 
 
 def _sum_sets(in_each: Sequence[tuple[str, SetCounts]], hits: Sequence[Row]) -> SetCounts:
-    """Return the counts of a set over the rows of all datasets."""
     counts = [of_one for _, of_one in in_each]
     rules: Counter[str] = Counter()
     for count in counts:
@@ -329,7 +326,7 @@ def _build_plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, thresho
 
 
 def _merge_builds(inputs: Sequence[Dataset]) -> BuildInfo:
-    """Return the joint record of the builds. Strengths and times are sums; the machine is the one that merges."""
+    """Combine the builds. Strengths and times are sums; the machine is the current one."""
     builds = [build for dataset in inputs if (build := dataset.manifest.build) is not None]
     isolations = sorted({build.isolation for build in builds})
     locations = {name: location for build in reversed(builds) for name, location in build.locations.items()}

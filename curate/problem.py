@@ -1,4 +1,4 @@
-"""The problem, which is one row of a dataset: the type that stages exchange, and the schema of rows on disk."""
+"""The problem, one row of a dataset: the type that stages exchange, and the schema of rows on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ from sandbox import Program, Suite
 class Wrapping(Enum):
     """The state of expected return values that may be wrapped in a list of one element, as in TACO.
 
-    Only a run of a reference shows whether they are wrapped.
+    UNDECIDED until a reference runs.
     """
 
     NONE = "none"
@@ -25,9 +25,9 @@ class Wrapping(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A programming problem with its tests, or a question of mathematics with the expected answer and no tests.
+    """A programming problem with its tests, or a question of mathematics with an expected answer and no tests.
 
-    Every field is a column, or two columns if it holds programs. COLUMNS explains each of them.
+    Every field is a column, or two columns if it holds programs; see COLUMNS.
     """
 
     id: str
@@ -66,15 +66,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The rejection of a row.
+    """The rejection of a row. The last three fields are not columns of `rejected`.
 
-    stage       the name of the stage that rejected it, such as "verify"
-    reason      machine-readable
+    stage       name of the stage that rejected it, such as "verify"
+    reason      machine-readable reason
     detail      explanation for people
     cause       more precise reason; empty for none
-    kept_id     for a duplicate: the id of the row kept instead; not a column of `rejected`
-    similarity  for a duplicate: its Jaccard similarity with that row, to three decimals; not a column of `rejected`
-    statement   for a row that the reader rejected: its statement if known; not a column of `rejected`
+    kept_id     for a duplicate: the id of the row kept instead
+    similarity  for a duplicate: its Jaccard similarity with that row, to three decimals
+    statement   for a row that the reader rejected: its statement; empty if unknown
     """
 
     id: str
@@ -106,10 +106,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "reference": ("string?", "the solution that passed; null if none did"),
     "reference_language": ("string?", "its language: python or cpp"),
     "n_tries": ("int32", "solutions executed until one passed"),
-    "cpu_seconds": (
-        "float64?",
-        "CPU seconds of the reference over all tests (measured, so not in content_hash)",
-    ),
+    "cpu_seconds": ("float64?", "CPU seconds of the reference over all tests (measured, so not in content_hash)"),
     "n_references": ("int32", "executed solutions that passed every test; 0: not verified"),
     "slowest_cpu_seconds": ("float64?", "CPU seconds of the reference at its slowest test (measured)"),
     "time_limit_seconds": (
@@ -139,10 +136,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "expected, longer than 16 KiB, or beyond 256 KiB in total. No entries unless a referee judges and has "
         "accepted an output (measured)",
     ),
-    "wrapping": (
-        "string",
-        "whether expected values are in lists of one element: none, undecided, kept or removed",
-    ),
+    "wrapping": ("string", "whether expected values are in lists of one element: none, undecided, kept or removed"),
     "solutions": ("list<string>?", "all solutions of the source; null if it publishes none"),
     "solution_languages": (
         "list<string>?",
@@ -160,7 +154,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "licence": ("string", "licence of the source; statements may have further owners"),
 }
 
-# These columns differ from run to run on the same input, so they are left out of the content hash.
+# Columns that differ from run to run, so the content hash omits them.
 MEASURED_COLUMNS = frozenset(
     {
         "cpu_seconds",
@@ -174,14 +168,13 @@ MEASURED_COLUMNS = frozenset(
         "trial_outputs",
     }
 )
-# Values of columns that earlier versions did not write. The hashes omit a column with this value, so the
-# hashes of older rows stay the same.
+# Values of columns that earlier versions did not write. The hashes omit a column with this value, so hashes of older
+# rows stay valid.
 DEFAULT_VALUES: dict[str, Any] = {"expected_answer": ""}
 TEST_COLUMNS = ("tests", "trial_outputs")  # the columns that tests_from_row reads
 
-# Rewards depend on these columns: on the tests or the expected answer, on what chooses tests and limits, and on what
-# decides whether a row counts (curate/trust.py, and curate/exports/verl.py for the slowest test). The reward hash
-# covers them.
+# The columns that the reward hash covers: the tests or the expected answer, inputs of the selection of tests and
+# limits, and inputs of the exclusion of rows (curate/trust.py, and curate/exports/verl.py for the slowest test).
 REWARD_COLUMNS = frozenset(
     {
         "id",
@@ -203,7 +196,7 @@ _columns = itemgetter(*COLUMNS)
 
 
 def to_row(problem: Problem) -> dict[str, Any]:
-    """Return the problem as one row of plain values, in the order of COLUMNS."""
+    """Return the problem as a row of plain values, in the order of COLUMNS."""
     values = dict(zip(_FIELDS, _values(problem), strict=True))
     trials = problem.tests.trials
     values["tests"] = (problem.tests.with_trials(()) if trials else problem.tests).to_json()
@@ -223,7 +216,7 @@ def to_row(problem: Problem) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Problem:
-    """Return the problem that to_row turned into this row. Raises KeyError, TypeError or ValueError for other rows."""
+    """Return the problem of a row from `to_row`. Raises KeyError, TypeError or ValueError for other rows."""
     row = DEFAULT_VALUES | dict(row)
     values = {name: row[name] for name in _FIELDS}
     values["tests"] = tests_from_row(row)
@@ -238,24 +231,21 @@ def from_row(row: Mapping[str, Any]) -> Problem:
 
 
 def tests_from_row(row: Mapping[str, Any]) -> Suite:
-    """Return the tests in a row with TEST_COLUMNS. Raises KeyError, TypeError or ValueError for other rows."""
+    """Return the tests of a row with TEST_COLUMNS. Raises KeyError, TypeError or ValueError for other rows."""
     suite = Suite.from_json(row["tests"])
     return suite.with_trials(row["trial_outputs"]) if row["trial_outputs"] else suite
 
 
-# Temporary files hold problems in this form, which takes a tenth of the time of a row of JSON with its tests as text.
+# For temporary files; takes a tenth of the time of a row as JSON with its tests as text.
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Problem)
 
 
 def encode_problem(problem: Problem) -> bytes:
-    """Return the problem as one line of JSON, without a newline, for temporary files.
-
-    Raises UnicodeEncodeError if a text has a lone surrogate.
-    """
+    """Return the problem as a line of JSON without a newline. Raises UnicodeEncodeError for a lone surrogate."""
     return _ENCODER.encode(problem)
 
 
 def decode_problem(line: bytes) -> Problem:
-    """Return the problem that encode_problem turned into this line."""
+    """Return the problem of a line from `encode_problem`."""
     return _DECODER.decode(line)

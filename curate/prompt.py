@@ -1,7 +1,6 @@
 """The prompt for a problem: the messages that ask for a program, and the arguments of the model's chat template.
 
-By default there is no system prompt, and the form of the answer follows the statement, as in LiveCodeBench and
-DeepCoder.
+By default there is no system prompt. As in LiveCodeBench and DeepCoder, the form of the response follows the statement.
 """
 
 from collections.abc import Mapping
@@ -40,11 +39,10 @@ Put the whole program into one ```python block at the end of your answer.
 """
 # Follows a question of mathematics, as in DeepScaleR.
 MATHEMATICS_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
-# Samples depend on these texts, so they are part of a sample's cache key
+# Samples depend on these texts, so they are part of a sample's cache key.
 FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)
 
-# For problems whose tests are Python code. They are not in FINGERPRINT_TEXTS, on which the samples of other problems
-# depend.
+# For problems whose tests are Python code. FINGERPRINT_TEXTS must not change, so it does not contain these.
 _CODE_TESTS = """\
 Write Python 3 code that solves this problem. Tests in Python use what it defines as {names}; what it prints does not \
 count.
@@ -67,7 +65,7 @@ This code runs before yours, so what it defines is there:
 """
 _NAMES = "{% for name in names %}{{ ', ' if not loop.first }}`{{ name }}`{% endfor %}"
 
-# The same texts as a template, as a starting point for custom ones.
+# The same texts as a template, from which custom ones can start.
 DEFAULT_TEMPLATE = (
     "{{ statement }}\n\n{% if entry_point is none and names %}\n{% if starter_code %}\n"
     + _CODE_TESTS_STARTER.format(names=_NAMES, starter="{{ starter_code }}")
@@ -122,21 +120,21 @@ _RESERVED_ARGUMENTS = {  # arguments of apply_chat_template that are not variabl
 class PromptFormat:
     """The form of a prompt.
 
-    system              the system prompt, which is the first message; empty: none
+    system              the system prompt, the first message; empty: none
     template            Jinja2 template of the message that asks for a program, with TEMPLATE_VARIABLES; empty:
                         DEFAULT_TEMPLATE
     template_arguments  further arguments of the model's chat template, such as enable_thinking = false
-    format              "chat": messages are formatted by the model's chat template; "base": by BASE_CHAT, for models
-                        without one
+    format              "chat": the model's chat template; "base": BASE_CHAT, for models without a chat template
 
-    Raises CurateError for an unknown format, for an invalid template, one with unknown variables or without the
-    statement, and for reserved template arguments.
+    Raises CurateError for an unknown format, an invalid template, and reserved template arguments.
     """
 
+    # Help texts show the comments below.
+
     system: str = ""  # the system prompt; empty: none
-    template: str = ""  # a file with a Jinja2 template of the message that asks for a program; empty: the usual wording
+    template: str = ""  # a file with a Jinja2 template of the message that asks for a program; empty: the default
     template_arguments: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the chat template
-    # "base": a base model, which has no chat template, is asked as DeepSeek-R1-Zero was.
+    # "chat": the model's chat template; "base": DeepSeek-R1-Zero's form, for base models without a chat template
     format: str = omit_if_default("chat")
 
     def __post_init__(self) -> None:
@@ -171,9 +169,9 @@ class PromptFormat:
         return [*system, {"role": "user", "content": content}]
 
     def row_chat(self, row: Mapping[str, Any], tests: Suite) -> Chat:
-        """Return the messages for a row of a dataset: they ask for a program, or for the final answer to a question.
+        """Return the messages that ask for a program, or for the final answer to a question.
 
-        row  has the columns statement, starter_code and expected_answer
+        row  a row with the columns statement, starter_code and expected_answer
         """
         if not row["expected_answer"] or self.template:
             return self.chat(row["statement"], row["starter_code"], tests)
@@ -181,7 +179,7 @@ class PromptFormat:
         return [*system, {"role": "user", "content": f"{row['statement'].strip()} {MATHEMATICS_INSTRUCTION}"}]
 
     def cache_key(self) -> list[Any]:
-        """Return the part of a sample's cache key for this prompt. That of the default must never change."""
+        """Return this prompt's contribution to the cache key of a sample. That of the default must never change."""
         more = {"system": self.system, "template_arguments": dict(self.chat_arguments)}
         words = [self.template] if self.template else list(FINGERPRINT_TEXTS)
         return [*words, more] if any(more.values()) else words
@@ -201,11 +199,11 @@ def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> P
     """Return the prompt that a table [prompt] describes. Missing keys are taken from `base`.
 
     system              a text, or @ and the path of a file with the text
-    template            the path of a file with a template, or the text of one, which has {{ or {% in it
+    template            the path of a file with a template, or the text of a template, which contains {{ or {%
     template_arguments  a table of JSON values
     format              "chat" or "base"
 
-    Raises CurateError if a key is unknown, a value has the wrong type, a file cannot be read, or the prompt is wrong.
+    Raises CurateError for unknown keys, values of a wrong type, unreadable files, and invalid prompts.
     """
     parts = {**(base or PromptFormat()).as_table(), **table}
     for name in parts:
@@ -222,7 +220,7 @@ def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> P
     if parts.get("template") and "template" in table and not any(mark in parts["template"] for mark in ("{{", "{%")):
         parts["template"] = _read_text(table["template"].removeprefix("@"))
         if not parts["template"].strip():
-            raise CurateError(f"{table['template']} is empty. Give the file of a template.")
+            raise CurateError(f"{table['template']} is empty. Give a file with a template.")
     return PromptFormat(**parts)
 
 
@@ -247,7 +245,7 @@ def _compile(template: str) -> "Template":
 
 
 def _check_template(template: str) -> None:
-    """Raise CurateError if the template is not Jinja2, uses unknown variables, or does not use the statement."""
+    """Raise CurateError if the template is not Jinja2, uses unknown variables, or lacks the statement."""
     from jinja2 import TemplateSyntaxError, meta
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -1,16 +1,14 @@
 """Write each part of a dataset as a separate dataset: OUT/train, OUT/validation and, if requested, OUT/test.
 
-No problem of one part is nearly the same as a problem of another. Parts are folders rather than splits of one dataset,
-because every command takes the folder of a dataset: `curate train` has one folder to train on and another to evaluate
-on, and each part can be exported, filtered or pushed. In each part, the rows of the others are in `rejected` with the
-stage `split`.
+Parts are folders rather than splits of one dataset, because every command takes the folder of a dataset. In each part,
+the rows of the others are in `rejected` with the stage `split`.
 
-Clusters of rows are never separated: two rows are linked by a Jaccard similarity of word 5-grams of at least a
-threshold, by the same text, or by a common key such as a URL. A cluster is a connected component. Deduplication removes
-rows, so it does not follow such chains; a split removes nothing, so excess links do no harm.
+A split never separates a cluster of rows, a connected component of links. Two rows are linked by a minimum Jaccard
+similarity of word 5-grams, by the same text, or by a common key such as a URL. Deduplication removes rows, so it does
+not follow such chains; a split removes nothing, so excess links do no harm.
 
-Clusters are drawn in the order of a hash of their ids and the seed, regardless of the order of rows and the number of
-parts. Each source gives rows in proportion to its share of the dataset, as far as its clusters allow.
+Clusters are drawn in the order of a hash of ids and seed, independent of the order of rows and the number of parts.
+Each source contributes rows in proportion to its share of the dataset, as far as its clusters allow.
 """
 
 import hashlib
@@ -54,13 +52,13 @@ def split(
 
     dataset    folder or Hub id of a dataset that curate built
     out        the parent folder of the parts
-    options    the sizes of the parts, and the similarity and the seed of the choice
+    options    the sizes of the parts, the similarity and the seed
     overwrite  replace an existing split in the folder
     progress   called with the progress
-    recipe     the recipe of the result, if not derivable from the dataset
+    recipe     the recipe of the result; None: derived from that of the dataset
 
-    Finished parts are recognized by their inputs, and stay as they are. Raises CurateError if the
-    dataset cannot be read, a part would be empty, or a folder cannot be written.
+    Finished parts with the same plan stay unchanged. Raises CurateError if the dataset cannot be read, a part would be
+    empty, or a folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
     require_outside(out, origin.path, origin.files("data"))
@@ -81,7 +79,7 @@ def split(
         _remove_others(out, list(plans), overwrite=overwrite)
         for part in plans:
             if finished[part] is None and (out / part).exists():
-                output_folder.mark_unfinished(out / part)  # a new and an old part could have common rows
+                output_folder.mark_unfinished(out / part)  # an old part could share rows with a new one
         return {
             part: finished[part]
             or derive(
@@ -101,7 +99,7 @@ def split(
 def _reject_other_parts(
     origin: Dataset, options: SplitConfig, work: Path, progress: Progress
 ) -> dict[str, dict[Key, Rejection]]:
-    """Return for each part the rejections of the rows that belong to other parts."""
+    """Return for each part the rejections of the rows of other parts."""
     of_row = find_clusters(origin, similarity=options.similarity, work=work, progress=progress)
     rows = list(origin.rows("data", ("id", "source")))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
@@ -116,7 +114,7 @@ def _reject_other_parts(
 
 
 def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
-    """Remove parts of an earlier split that this one lacks; they may have common rows."""
+    """Remove parts of an earlier split that this one lacks; they could share rows with it."""
     for name in PARTS:
         if name in names or not (out / name).is_dir():
             continue
@@ -129,7 +127,7 @@ def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
 
 
 class UnionFind:
-    """A union-find structure of linked rows."""
+    """A union-find structure over rows."""
 
     def __init__(self, n_rows: int) -> None:
         self._parents = list(range(n_rows))
@@ -145,14 +143,14 @@ class UnionFind:
         self.union(self._first.setdefault(key, row), row)
 
     def find(self, row: int) -> int:
-        """Return the cluster of a row, by its smallest row."""
+        """Return the cluster of a row, identified by its smallest row."""
         while (parent := self._parents[row]) != row:
             self._parents[row] = row = self._parents[parent]
         return row
 
 
 def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: Progress) -> list[int]:
-    """Return the cluster of each row of a dataset, by position. Memory holds ids and sketches.
+    """Return the cluster of each row of a dataset, in order. Memory holds ids and sketches.
 
     similarity: minimum Jaccard similarity, above 0, that links two statements
     work: folder for temporary files
@@ -165,7 +163,7 @@ def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: 
             names = (values["id"].rpartition("/")[2], values["title"])
             for key in derive_keys(url=values["url"], platform=values["platform"], names=names):
                 links.union_by_key(key, row)
-            # Two problems with one text stay together regardless of their tests, so the tests are not read.
+            # Problems with the same text stay together regardless of their tests, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
     with temporary_sketches(problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
@@ -192,7 +190,7 @@ def assign_parts(
     """Return the part of each row. Raises CurateError if a part would have no rows.
 
     ids, sources, clusters: one for each row
-    sizes: sizes of all parts but `train`, which gets all other rows: a share of the rows, or a number of rows
+    sizes: share or number of rows of each part except `train`, which gets all other rows
     """
     members: dict[int, list[int]] = defaultdict(list)
     for row, cluster in enumerate(clusters):
@@ -230,7 +228,7 @@ def _draw_clusters(
     source_of: Mapping[int, str],
     n_rows: Mapping[str, int],
 ) -> list[int]:
-    """Return clusters of `wanted` rows in all, or a few less, from each source in proportion to its rows."""
+    """Draw clusters with at most `wanted` rows in total, from each source in proportion to its rows."""
     remaining = _compute_quotas(wanted, n_rows)
     drawn = []
     for cluster in order:
@@ -247,7 +245,7 @@ def _draw_clusters(
 
 
 def _compute_quotas(wanted: int, n_rows: Mapping[str, int]) -> dict[str, int]:
-    """Divide a number of rows in proportion to the sources' rows (by largest remainder)."""
+    """Divide a number of rows in proportion to the sources' rows, by the largest remainder method."""
     total = sum(n_rows.values())
     exact = {source: wanted * n / total for source, n in n_rows.items()}
     quotas = {source: int(share) for source, share in exact.items()}

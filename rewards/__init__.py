@@ -1,21 +1,21 @@
-"""Rewards of completions. They use the sandbox, and neither curation nor training.
+"""Rewards of completions. They use the sandbox, but neither curation nor training.
 
 reward          Completion, Task and Reward: the interface of all rewards
 errors          exceptions that callers may have to catch
 
 Rewards:
 code            tests of the program in the completion: all passed, or the share of those passed
-mathematics     whether the final answer to a question of mathematics is right
+mathematics     the final answer to a question of mathematics
 form            required tags, and penalties for the length
 weighted        the weighted sum of several rewards
 
 Their parts:
-argument_checks     check the arguments of a caller
-extract/            find the program in a completion
-case_selection      choose the tests to run
-async_rewards       score many completions concurrently, as they arrive
-math_comparison     decide whether two answers are equal; a program in the sandbox
-process_singletons  one sandbox and one code reward per process, for the trainers below; the limit of unknown rewards
+argument_checks     checks of arguments
+extract/            the program in a completion
+case_selection      the selection of the tests to run
+async_rewards       concurrent scoring of completions
+math_comparison     the comparison of two answers, a program in the sandbox
+process_singletons  one sandbox and one code reward per process, and the limit of unknown rewards
 
 For other trainers:
 trl             reward functions for TRL
@@ -71,7 +71,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use, so a command loads only the modules that it needs.
+    # Import on first use, so a command loads only the modules that it needs.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -4,8 +4,6 @@ import math
 from numbers import Real
 from typing import SupportsIndex
 
-__all__ = ["check_callable", "check_bool", "check_number", "check_str", "check_int"]
-
 
 def check_int(name: str, value: object, *, minimum: int = 1) -> None:
     """Raise TypeError unless the value is a whole number, and ValueError if it is below `minimum`."""

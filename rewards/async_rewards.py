@@ -3,8 +3,7 @@
     with AsyncRewards(reward) as rewards:
         futures = [rewards.submit(completion, task) for completion, task in arriving]
 
-The sandbox of the reward may have any backend; no thread holds the GIL while it waits. Programs run in processes
-started from a fresh interpreter, without torch or other modules of this process.
+The sandbox may have any backend; no thread holds the GIL while it waits.
 """
 
 import contextlib
@@ -19,8 +18,6 @@ from dataclasses import dataclass
 from rewards.argument_checks import check_callable, check_int, check_number
 from rewards.reward import SCORING_TIMEOUT, Completion, Reward, RewardCallable, Task
 from sandbox.closeable import Closeable
-
-__all__ = ["AsyncRewards"]
 
 _MAX_CONCURRENT = 64  # a few per worker, so none is idle while identical programs wait for each other
 _MAX_SECONDS = 3600.0
@@ -39,8 +36,7 @@ class AsyncRewards(Closeable):
     reward           the reward, which all threads call
     max_concurrent   maximum number of completions scored at once; for a cluster or a service, about three times its
                      workers
-    timeout_seconds  maximum time from submit() to the reward. A later result is dropped, and the reward is unknown,
-                     with the verdict `late`
+    timeout_seconds  maximum time from submit() to the reward; then the reward is unknown, with the verdict `late`
 
     Every future completes: with the reward, its exception, the verdict `late`, or CancelledError after close().
     """
@@ -118,7 +114,7 @@ class AsyncRewards(Closeable):
 
 
 def _start_thread(run: Callable[[], None]) -> None:
-    # A daemon, so a hung reward does not keep the process alive.
+    # A daemon thread, so a hung reward does not keep the process alive.
     threading.Thread(target=run, daemon=True, name="rewards").start()
 
 

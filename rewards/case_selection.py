@@ -1,9 +1,9 @@
-"""Select the tests that a reward runs, if running all would take too long.
+"""Select the tests that a reward runs, because running all may take too long. Strategies:
 
-all        every case
-longest    the cases with the longest inputs: DeepCoder's rule, which undervalues a test of many small cases
-strongest  first the cases that together kill every killable mutant (curate/strength/measurement.py), then random ones,
-           which let fewer wrong programs pass than the longest ones
+all        all cases
+longest    the cases with the longest inputs: DeepCoder's rule, which undervalues tests of many small cases
+strongest  first the cases that together kill all killed mutants (curate/strength/measurement.py), then random ones,
+           which reject more wrong programs than the longest ones
 """
 
 import random
@@ -13,8 +13,6 @@ from dataclasses import replace
 from rewards.argument_checks import check_int
 from sandbox import Suite
 
-__all__ = ["DEFAULT_MAX_CASES", "STRATEGIES", "check_strategy", "order_by_length", "with_cases", "select_cases"]
-
 DEFAULT_MAX_CASES = 15  # cases; DeepCoder's number
 STRATEGIES = ("longest", "strongest", "all")
 
@@ -22,14 +20,14 @@ STRATEGIES = ("longest", "strongest", "all")
 def select_cases(
     suite: Suite, strategy: str, *, budget: int = DEFAULT_MAX_CASES, strongest: Sequence[int] | None = None
 ) -> Suite:
-    """Return the suite with its selected cases, the same ones each time.
+    """Return the suite with its selected cases. Deterministic.
 
     strategy   one of STRATEGIES
     budget     maximum number of cases, unless `strategy` is "all"
-    strongest  the column strongest_tests: indices of the cases that kill mutants. If it is missing or empty, cases are
-               drawn at random
+    strongest  the column strongest_tests: indices of the cases that kill mutants; if empty, all cases are drawn at
+               random
 
-    Raises ValueError for an unknown `strategy`, for a budget below 1, and for indices that the suite does not have.
+    Raises ValueError for an unknown `strategy`, a budget below 1, and indices that the suite lacks.
     """
     check_strategy(strategy, budget)
     if strategy == "all":
@@ -39,7 +37,7 @@ def select_cases(
 
 
 def check_strategy(strategy: str, budget: int, *, names: tuple[str, str] = ("strategy", "budget")) -> None:
-    """Check the options of `select_cases`. Raises ValueError or TypeError, which call the parameters `names`."""
+    """Check the options of `select_cases`. names: of the parameters in errors. Raises ValueError or TypeError."""
     if strategy not in STRATEGIES:
         raise ValueError(f"{names[0]} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
     check_int(names[1], budget)
@@ -51,7 +49,7 @@ def with_cases(suite: Suite, indices: Iterable[int]) -> Suite:
 
 
 def order_by_length(suite: Suite) -> list[int]:
-    """Return the indices of the cases, those with the longest inputs first."""
+    """Return the indices of the cases by length of input, the longest first."""
     return sorted(range(len(suite.cases)), key=lambda index: -len(suite.cases[index].input))
 
 

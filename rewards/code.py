@@ -1,6 +1,6 @@
 """DeepCoder's outcome reward: 1.0 if the program in the completion passes every selected test, else 0.0.
 
-No partial credit: a model rewarded for a share of the tests learns to print the outputs shown in the prompt.
+It gives no partial credit: a model rewarded for a share of the tests learns to print the outputs shown in the prompt.
 """
 
 import logging
@@ -16,14 +16,12 @@ from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED,
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
 from sandbox.concurrency.single_flight import SingleFlightCache
 
-__all__ = ["CodeReward", "PartialReward"]
-
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # attempts to judge a program; the backend retries each
 _FIRST_BACKOFF_SECONDS = 0.2  # before the second attempt; doubled before the third
-_CACHE_SIZE = 10_000  # verdicts, of some hundred bytes each
-_MAX_PROGRAM_CHARACTERS = 4 << 20  # as JSON, still below the request limit of a service
+_CACHE_SIZE = 10_000  # rewards, of some hundred bytes each
+_MAX_PROGRAM_CHARACTERS = 4 << 20  # as JSON, below the request limit of a service
 _SELECTION_CACHE_SIZE = 32  # tasks; the completions of a group arrive together
 
 
@@ -42,12 +40,12 @@ class CodeReward:
     min_test_seconds  lower bound of a test's limit in wall and CPU seconds
     max_test_seconds  upper bound of that limit. Within the bounds, the limit is the problem's calibrated
                       time_limit_seconds or, without one, the limit of the suite
-    languages         allowed languages of labeled blocks, "python" and "cpp". Tests that call functions allow only
-                      Python
+    languages         allowed languages of labeled blocks, "python" and "cpp"; only Python if tests call functions
     labeled_only      whether to ignore unlabeled blocks, as in DeepCoder's paper
 
-    Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or if
-    the tests cannot be used. No completion raises an exception.
+    Identical programs are judged once for the same tests. The reward is unknown if the sandbox fails three times or the
+    tests cannot be used. No completion raises an exception.
+
     Raises TypeError or ValueError for invalid options and, when called, ValueError for a task without tests.
     """
 
@@ -97,7 +95,7 @@ class CodeReward:
         program = extract_submission(completion.text, languages, labeled_only=self._labeled_only)
         if program is None:
             return Reward(0.0, TRUNCATED if completion.truncated else NO_CODE)
-        if len(program.source) > _MAX_PROGRAM_CHARACTERS:  # a service would reject it, and the reward would be unknown
+        if len(program.source) > _MAX_PROGRAM_CHARACTERS:  # a service would reject it, so the reward would be unknown
             return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_MAX_PROGRAM_CHARACTERS:,} characters")
         try:
             selection = self._selection(task.tests, task.strongest_tests, task.time_limit_seconds)
@@ -125,7 +123,7 @@ class CodeReward:
                 backoff_seconds *= 2
             except (ValueError, TypeError) as error:  # such as RefereeError; programs raise neither
                 return self._report_unknown(TESTS_FAILED, error)
-            except Exception as error:  # a completion that reveals a defect of the sandbox must not stop training
+            except Exception as error:  # a defect of the sandbox must not stop training
                 log.exception("the sandbox raised an unexpected exception")
                 return self._report_unknown(SANDBOX_FAILED, error)
             else:
@@ -137,17 +135,17 @@ class CodeReward:
 
     def _report_unknown(self, verdict: str, error: Exception) -> Reward:
         warning = f"{verdict}: {error}"
-        if warning != self._last_warning:  # a broken sandbox causes the same warning for each completion
+        if warning != self._last_warning:  # a broken sandbox fails for every completion
             log.warning("the reward of a completion is unknown, %s", warning)
         self._last_warning = warning
         return Reward(None, verdict, detail=str(error))
 
 
 class PartialReward(CodeReward):
-    """Like CodeReward, but runs all selected tests and returns the share of those passed, from 0.0 to 1.0.
+    """The share of passed tests, from 0.0 to 1.0; otherwise like CodeReward.
 
-    Use it only for analysis. In training, a model soon learns to earn a share by printing the most common
-    output, or those of the statement's examples.
+    Use it only for analysis. In training, a model soon learns to print the most common output, or those of the
+    statement's examples.
     """
 
     _run_all = True

@@ -1,22 +1,15 @@
-"""The exceptions of rewards. A wrong option or an incomplete task is a plain ValueError.
-
-RewardError                    the base class
-    UnknownReward              a reward is unknown, for callers without a value for it; also a SandboxError
-        TooManyUnknownRewards  too many rewards are unknown to continue training
-"""
+"""The exceptions of rewards. Invalid options and incomplete tasks raise ValueError."""
 
 from sandbox import SandboxError
 
-__all__ = ["RewardError", "TooManyUnknownRewards", "UnknownReward"]
-
 
 class RewardError(Exception):
-    """A failure not caused by the completion; its reward is unknown."""
+    """The base class: a failure that the completion did not cause."""
 
 
 class UnknownReward(RewardError, SandboxError):
-    """The reward of a completion is unknown: the sandbox failed, or the tests cannot be used."""
+    """An unknown reward: the sandbox failed, or the tests cannot be used."""
 
 
 class TooManyUnknownRewards(UnknownReward):
-    """Most recent rewards are unknown: the sandbox or the dataset is broken."""
+    """Too many unknown rewards to continue training: the sandbox or the dataset is broken."""

@@ -11,19 +11,6 @@ from collections.abc import Sequence
 from rewards.argument_checks import check_bool, check_int
 from rewards.reward import TRUNCATED, Completion, Reward, Task
 
-__all__ = [
-    "ALPHA_PER_THOUSAND",
-    "ANSWER_BEGIN",
-    "ANSWER_END",
-    "TARGETS",
-    "FormatReward",
-    "LengthBudgetReward",
-    "OverlongPenalty",
-    "is_formatted",
-    "length_instruction",
-    "task_reward",
-]
-
 NAMES = frozenset({"format", "length_budget", "overlong"})  # names of these rewards as parts of a weighted sum
 
 FORMATTED, UNFORMATTED = "formatted", "unformatted"
@@ -36,13 +23,12 @@ SHORT, LONG = "short", "long"
 
 
 def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
-    """Return the unweighted sum of the rewards other than those for form; nan if it is unknown.
+    """Return the unweighted sum of the rewards except those for form; nan if it is unknown.
 
-    Small differences in length make all totals of a group differ, even if all its completions are right, or none is.
-    Only this sum decides whether a group has a learning signal: INTELLECT-2 filters groups by task rewards, and DAPO by
-    accuracy.
+    Penalties for length make all totals of a group differ, even if all its completions are right. So only this sum
+    decides whether a group has a learning signal: INTELLECT-2 filters groups by task rewards, and DAPO by accuracy.
 
-    total  the weighted sum, which is returned if all parts are rewards for form
+    total  the weighted sum, returned if all parts are rewards for form
     parts  name and value of each reward
     """
     judged = [value for name, value in parts if name not in NAMES]
@@ -50,8 +36,9 @@ def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
 
 
 class FormatReward:
-    """1.0 if the completion is `<think>THINKING</think><answer>ANSWER</answer>`, else 0.0. No tag occurs twice, no part
-    is blank, and only white space may surround both pairs.
+    """1.0 if the completion is `<think>THINKING</think><answer>ANSWER</answer>`, else 0.0.
+
+    No tag may occur twice, no part may be blank, and only white space may surround both pairs.
 
     opened   whether the prompt ends with `<think>`, as in some chat templates; the completion must not repeat it
     """
@@ -67,7 +54,7 @@ class FormatReward:
 
 
 def is_formatted(text: str) -> bool:
-    """Return whether a text has the form of `FormatReward`, the opening `<think>` included. Takes linear time."""
+    """Return whether a text has the form of `FormatReward`, including the opening `<think>`. Takes linear time."""
     if any(text.count(tag) != 1 for tag in (THINK_BEGIN, THINK_END, ANSWER_BEGIN, ANSWER_END)):
         return False
     before, _, rest = text.partition(THINK_BEGIN)
@@ -79,10 +66,7 @@ def is_formatted(text: str) -> bool:
 
 
 def length_instruction(target_tokens: int) -> str:
-    """Return the instruction to append to the question or the system message.
-
-    Raises ValueError for a target below one token.
-    """
+    """Return the instruction to append to a message of the prompt. Raises ValueError for a target below one token."""
     check_int("target_tokens", target_tokens)
     return f"Think for {target_tokens} tokens before giving a response."
 
@@ -92,8 +76,8 @@ class LengthBudgetReward:
 
         r = r_task - alpha * |target - length|          alpha = 0.0003 per token
 
-    Lengths are in tokens. As in prime-rl, the prompt states its target (`length_instruction`), and the whole completion
-    counts. In a weighted reward:
+    Lengths are in tokens. As in prime-rl, the prompt states its target (`length_instruction`), and the length is that
+    of the whole completion. In a weighted reward:
 
         WeightedReward([(1.0, CodeReward(box)), (ALPHA_PER_THOUSAND, LengthBudgetReward())])
 
@@ -115,10 +99,10 @@ class OverlongPenalty:
         (max - buffer - length)/buffer  in between: from 0 down to -1
         -1                              length > max
 
-    Here, max is the length limit, and buffer is `buffer_tokens`.
+    Here, max is the task's max_tokens, and buffer is `buffer_tokens`.
 
-    Raises ValueError for a buffer below one token. When called, raises ValueError for a task without max_tokens, and if
-    the buffer is as long as max_tokens or longer, which would penalize every completion.
+    Raises ValueError for a buffer below one token. When called, raises ValueError unless the task has max_tokens above
+    the buffer.
     """
 
     def __init__(self, buffer_tokens: int = 4096) -> None:

@@ -30,8 +30,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["CPU_SECONDS", "EXPECTED_CPU_SECONDS", "Notation", "main", "notations_match", "parse_notation", "warm_up"]
-
 EXPECTED_CPU_SECONDS = 4.0  # for reading the expected answer
 CPU_SECONDS = 0.5  # for the rest of a comparison; an ordinary one takes some hundredths of a second
 _NUMBER_PERCENT = re.compile(r"((?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+)\s*+\\?%")

@@ -1,14 +1,14 @@
 """1.0 if the final answer to a mathematical question equals the expected one, as math-verify compares them, else 0.0.
 
-The final answer is the last complete `\\boxed{...}` after the thinking or, if there is none, the number in the last
-`\\boxed 33`, or the content of the only pair of `<answer>` tags. A final period is dropped. Both
-answers are parsed as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
+The final answer is the last complete `\\boxed{...}` after the thinking. Without one, it is the number in the last
+`\\boxed 33`, or the content of the only pair of `<answer>` tags. A final period is dropped. Both answers are parsed as
+LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
-An answer whose comparison times out, such as a tower of powers, is wrong. The reward is unknown if the expected
-answer cannot be parsed and the texts differ, or if the sandbox fails.
+An answer whose comparison times out, such as a tower of powers, is wrong. The reward is unknown if the sandbox fails,
+or if the expected answer cannot be parsed and the texts differ.
 
 Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has loaded
-math-verify. Its output affects its own answer only.
+math-verify.
 """
 
 import json
@@ -42,8 +42,6 @@ from sandbox.closeable import Closeable
 from sandbox.concurrency.single_flight import SingleFlightCache
 from sandbox.extras import install_command
 
-__all__ = ["MathReward", "extract_final_answer"]
-
 _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
 _BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
@@ -53,9 +51,9 @@ _CACHE_SIZE = 10_000
 _PACKAGE, _MODULE = "math-verify", "math_comparison"
 _SOURCE = Path(math_comparison.__file__).read_text("utf-8")
 _PRELOADED_PROGRAM = Program(f"from {_MODULE} import main\nmain()\n")
-_FULL_PROGRAM = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox whose interpreters have not loaded the module
+_FULL_PROGRAM = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox that has not preloaded the module
 _CPU_SECONDS = math_comparison.EXPECTED_CPU_SECONDS + math_comparison.CPU_SECONDS + 1
-# CPU time limits a comparison; the wall limit is ample, for busy machines.
+# The CPU limit stops a slow comparison; the ample wall limit allows for busy machines.
 _LIMITS = Limits(4 * _CPU_SECONDS, _CPU_SECONDS, memory_mb=1024, processes=1, output_kb=64, disk_mb=1)
 _TRIVIAL_ANSWER = "1"  # an answer that is quick to compare
 _RIGHT, _WRONG, _TOO_SLOW = Reward(1.0, ACCEPTED), Reward(0.0, WRONG_ANSWER), Reward(0.0, TIME_LIMIT)
@@ -71,8 +69,7 @@ class MathReward(Closeable):
 
     processes   maximum number of concurrent comparisons, in a local sandbox shared by all rewards of this process; by
                 default one per available processor
-    box         another sandbox to use, on any backend. It must have the package math-verify, which is then loaded in
-                each comparison
+    box         another sandbox to use, on any backend. It needs the package math-verify, which each comparison imports
 
     Raises ModuleNotFoundError if math-verify is not installed and, when called, ValueError for a task without an
     expected answer.
@@ -82,11 +79,11 @@ class MathReward(Closeable):
         if processes is not None:
             check_int("processes", processes)
         if box is None and find_spec("math_verify") is None:
-            raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; type: {install_command('math')}")
+            raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; run: {install_command('math')}")
         self._workers = processes or machine.cpu_count()
         self._given_box = box
         self._boxes: dict[int, Sandbox] = {}  # by process id: a fork cannot use its parent's
-        self._slow: set[str] = set()  # expected answers that cannot be parsed in time
+        self._slow: set[str] = set()  # expected answers whose parsing times out
         self._rewards: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
 
     def __call__(self, completion: Completion, task: Task) -> Reward:
@@ -95,7 +92,7 @@ class MathReward(Closeable):
         return replace(reward, seconds=time.perf_counter() - begun)
 
     def close(self) -> None:
-        """Release the shared sandbox; it closes when no reward uses it."""
+        """Release the shared sandbox, which closes when no reward uses it."""
         self._boxes.clear()
 
     def _score(self, completion: Completion, task: Task) -> Reward:
@@ -119,8 +116,9 @@ class MathReward(Closeable):
             return Reward(None, CHECKER_FAILED, detail=str(error))
 
     def _find_cause(self, expected: str) -> Reward | None:
-        """Return the reward of an answer whose comparison was killed; None if the expected answer is the cause. Raises
-        SandboxError if even a trivial comparison fails.
+        """Return the reward of an answer whose comparison was killed; None if the expected answer is the cause.
+
+        Raises SandboxError if even a trivial comparison fails.
         """
         if expected not in self._slow:
             if (alone := _parse_result(self._run(expected, _TRIVIAL_ANSWER))) is not None:
@@ -139,12 +137,11 @@ class MathReward(Closeable):
 
 
 def _parse_result(result: RunResult) -> Reward | None:
-    """Return the reward for the output of a comparison; None if it was killed or printed anything else."""
+    """Return the reward for the output of a comparison; None if it was killed or has another output."""
     return _REWARDS.get(result.stdout) if (result.outcome, result.exit_code) == (Outcome.EXITED, 0) else None
 
 
 def _get_shared_box(workers: int) -> Sandbox:
-    """Return the sandbox that compares answers for this process. Raises SandboxError."""
     key = os.getpid(), workers
     with _lock:
         if (box := _shared.get(key)) is None:
@@ -159,7 +156,7 @@ def _is_known(reward: Reward) -> bool:
 
 
 def extract_final_answer(text: str) -> str | None:
-    """Return the LaTeX of the final answer, or None if there is no answer. Takes linear time on any text."""
+    """Return the LaTeX of the final answer; None without one. Takes linear time on any text."""
     without_thinking = strip_thinking(text, lambda part: _find_last_answer(part) is not None)
     return None if without_thinking is None else _find_last_answer(without_thinking)
 
@@ -175,7 +172,7 @@ def _find_last_answer(text: str) -> str | None:
 
 def _find_last_boxed(text: str) -> str | None:
     """Return the content of the last box, the outermost one if boxes are nested. An unclosed box does not count."""
-    open_braces: list[int | None] = []  # for each open brace of a box, where its content begins; None for other braces
+    open_braces: list[int | None] = []  # offset of the content for each open brace of a box; None for other braces
     last: tuple[int, int] | None = None
     for match in _BRACES.finditer(text):
         if match[0] == "{":

@@ -14,28 +14,14 @@ from rewards.extract import PYTHON_ONLY
 from rewards.reward import TESTS_FAILED, Completion, Reward, Task
 from sandbox import Sandbox, SandboxOptions, Suite
 
-__all__ = [
-    "LANGUAGES_VARIABLE",
-    "PACKAGES_VARIABLE",
-    "URL_VARIABLE",
-    "record_and_get_value",
-    "reward",
-    "options_from_environment",
-    "shared_reward",
-    "shared_async_rewards",
-    "shared_sandbox",
-    "get_unknown_count",
-]
-
 log = logging.getLogger(__name__)
 
-# URL of a `curate serve`, which many scoring processes can share and which may be on another machine.
-URL_VARIABLE = "CURATE_URL"
+URL_VARIABLE = "CURATE_URL"  # of a `curate serve`, which many scoring processes can share
 PACKAGES_VARIABLE = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
 LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
 _MAX_CONCURRENT = 256  # completions, each with a waiting thread
 _MAX_CONSECUTIVE = 50  # unknown rewards
-_WINDOW, _MAX_IN_WINDOW = 200, 100  # completions
+_WINDOW, _MAX_IN_WINDOW = 200, 100  # rewards, and unknown ones among them
 _lock = threading.RLock()
 _singletons: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
 
@@ -45,8 +31,8 @@ Singleton = TypeVar("Singleton")
 class UnknownRewardCounter:
     """A thread-safe counter of unknown rewards.
 
-    A single unknown reward does not stop training, since the completion may be the cause. Many indicate that the
-    sandbox or the tests are broken.
+    A completion may cause a single unknown reward, so it does not stop training. Many indicate that the sandbox or the
+    tests are broken.
     """
 
     def __init__(self) -> None:
@@ -63,8 +49,7 @@ class UnknownRewardCounter:
     def record(self, reward: Reward) -> None:
         """Count one reward; if it is unknown, log the reason.
 
-        Raises TooManyUnknownRewards for each unknown reward while the last 50 rewards, or 100 of the last 200, are
-        unknown.
+        Raises TooManyUnknownRewards if this reward is unknown, like the last 50 rewards, or 100 of the last 200.
         """
         unknown = reward.value is None
         with self._lock:
@@ -86,15 +71,15 @@ def _make_error(completions: str, verdict: str, reason: str) -> TooManyUnknownRe
     advice = (
         "The tests of the dataset cannot be used. Build it again with `curate build-dataset`, which verifies them"
         if verdict == TESTS_FAILED
-        else "Fix the sandbox before you continue: run `curate doctor`"
+        else "Fix the sandbox first: run `curate doctor`"
     )
     return TooManyUnknownRewards(f"training stopped: the rewards of {completions} are unknown. {advice} ({reason})")
 
 
 def shared_sandbox() -> Sandbox:
-    """Return the sandbox of this process, opened on first use with `options_from_environment`.
+    """Return the sandbox of this process. Opens it on first use with `options_from_environment`.
 
-    Raises SandboxError if no sandbox can be opened.
+    Raises SandboxError if it cannot open a sandbox.
     """
     return _get_singleton("sandbox", Sandbox, options_from_environment().open)
 
@@ -102,32 +87,32 @@ def shared_sandbox() -> Sandbox:
 def options_from_environment() -> SandboxOptions:
     """Return the options of a sandbox from the environment.
 
-    Programs run on the service at CURATE_URL or, if unset, on this machine, and can import CURATE_PACKAGES.
+    CURATE_URL is the URL of a service; if unset, programs run on this machine. CURATE_PACKAGES names packages.
     """
     url, packages = os.environ.get(URL_VARIABLE, ""), os.environ.get(PACKAGES_VARIABLE, "").split()
     return SandboxOptions("http" if url else "local", url, packages=tuple(packages))
 
 
 def shared_reward() -> CodeReward:
-    """Return the code reward in the shared sandbox. It runs all tests of a row, since the export has selected them.
+    """Return the code reward in the shared sandbox. It runs all tests of a row, because the export has selected them.
 
-    CURATE_LANGUAGES names the allowed languages. Raises SandboxError if no sandbox can be opened, and ValueError for an
+    CURATE_LANGUAGES names the allowed languages. Raises SandboxError if it cannot open a sandbox, and ValueError for an
     unknown language.
     """
     return _get_singleton("reward", CodeReward, lambda: _make_code_reward(shared_sandbox()))
 
 
 def shared_async_rewards() -> AsyncRewards:
-    """Return the shared reward for many concurrent completions. Raises SandboxError if no sandbox can be opened."""
+    """Return the shared code reward for concurrent completions. Raises SandboxError if it cannot open a sandbox."""
     return _get_singleton(
         "rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), max_concurrent=_MAX_CONCURRENT)
     )
 
 
 def record_and_get_value(reward: Reward) -> float | None:
-    """Return the value of a reward, None if it is unknown; log and count unknown rewards of this process.
+    """Return the value of a reward, None if unknown; log and count unknown rewards of this process.
 
-    Raises TooManyUnknownRewards, a SandboxError, only after many unknown rewards.
+    Raises TooManyUnknownRewards, a SandboxError, after many unknown rewards.
     """
     _get_counter().record(reward)
     return reward.value
@@ -139,8 +124,7 @@ def get_unknown_count() -> int:
 
 
 def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
-    """Return the reward of a completion for all tests of a suite, or None if it is unknown; see
-    `record_and_get_value`."""
+    """Return the reward of a completion for all tests of a suite; None if unknown, see `record_and_get_value`."""
     return record_and_get_value(_make_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
 
 

@@ -1,7 +1,7 @@
 """The interface of rewards: functions of a completion and its task that return a Reward.
 
-A reward is called as `reward(completion, task)`, by any number of threads. A value of None means that the reward is
-unknown, such as after a failure of the sandbox. An unknown reward is never a zero: it must not affect the completion.
+Any number of threads may call `reward(completion, task)`. A value of None means that the reward is unknown, such as
+after a failure of the sandbox. Callers must not replace it by zero.
 """
 
 import math
@@ -11,25 +11,7 @@ from dataclasses import dataclass
 from rewards.argument_checks import check_int, check_number, check_str
 from sandbox import Suite, Verdict
 
-__all__ = [
-    "ACCEPTED",
-    "CHECKER_FAILED",
-    "COMPILE_ERROR",
-    "SCORING_TIMEOUT",
-    "NO_ANSWER",
-    "NO_CODE",
-    "SANDBOX_FAILED",
-    "TESTS_FAILED",
-    "TIME_LIMIT",
-    "TRUNCATED",
-    "WRONG_ANSWER",
-    "Completion",
-    "Reward",
-    "RewardCallable",
-    "Task",
-]
-
-# The verdicts on programs are the values of sandbox.Verdict. These four also occur without the sandbox:
+# Verdicts on programs are the values of sandbox.Verdict. These four also occur without the sandbox:
 ACCEPTED = Verdict.ACCEPTED.value
 WRONG_ANSWER = Verdict.WRONG_ANSWER.value
 TIME_LIMIT = Verdict.TIME_LIMIT.value
@@ -37,12 +19,12 @@ COMPILE_ERROR = Verdict.COMPILE_ERROR.value
 # The completion has nothing to judge:
 NO_CODE = "no_code"
 NO_ANSWER = "no_answer"
-TRUNCATED = "truncated"  # the completion was cut off before its program or its answer
+TRUNCATED = "truncated"  # the completion ends before its program or its answer
 # The reward is unknown:
 SANDBOX_FAILED = "sandbox_failed"
 CHECKER_FAILED = "checker_failed"
-TESTS_FAILED = "tests_failed"  # the tests cannot be used, or their own checker crashed
-SCORING_TIMEOUT = "late"  # no reward in time
+TESTS_FAILED = "tests_failed"  # the tests cannot be used, or their referee crashed
+SCORING_TIMEOUT = "late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +82,9 @@ class Reward:
     value     None if the reward is unknown
     verdict   a machine-readable reason, which metrics count
     seconds   wall time of the scoring
-    detail    explanation for people: why the reward is unknown or the completion wrong
-    parts     name and unweighted value of each reward in a weighted sum; nan if it is unknown or was not called
-    steps     rewards of the steps of the completion, for process supervision: for each step, in order, the offset of
-              its end in characters, and its reward
+    detail    explanation for people of an unknown reward or a wrong completion
+    parts     name and unweighted value of each reward in a weighted sum; nan if unknown or not called
+    steps     (end, reward) of each step of the completion, in order, for process supervision; end: offset in characters
     """
 
     value: float | None
@@ -127,5 +108,5 @@ def _check_steps(steps: tuple[tuple[int, float], ...]) -> None:
         check_number("the reward of a step", value)
 
 
-# A reward as a function. It raises ValueError if the task lacks what the reward needs.
+# A reward as a function. It raises ValueError if the task lacks a field that the reward needs.
 RewardCallable = Callable[[Completion, Task], Reward]

@@ -1,10 +1,10 @@
-"""Rewards for TRL's trainers, for a dataset that `curate export --to trl` wrote:
+"""Rewards for TRL's trainers, with a dataset that `curate export --to trl` wrote:
 
     GRPOTrainer(..., reward_funcs=code_reward)
     GRPOTrainer(..., reward_funcs=RewardFunction(WeightedReward([(1.0, CodeReward(box)), (0.1, FormatReward())])))
 
-Combine rewards with WeightedReward rather than in a list of reward_funcs: TRL sums only the functions that do not
-return None, and excludes a completion from its group only if all return None.
+Combine rewards with WeightedReward rather than in a list of reward_funcs: TRL skips functions that return None, and
+excludes a completion from its group only if all return None.
 """
 
 import logging
@@ -18,8 +18,6 @@ from rewards.async_rewards import AsyncRewards
 from rewards.process_singletons import record_and_get_value, shared_reward
 from rewards.reward import Completion, RewardCallable, Task
 from sandbox import Suite
-
-__all__ = ["RewardFunction", "code_reward"]
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +33,8 @@ class RewardFunction:
     max_concurrent  maximum number of completions scored at once
 
     It reads these columns of the dataset, if present: `tests` (JSON text of a Suite), `strongest_tests`,
-    `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a column that is
-    missing. Raises TypeError and ValueError for invalid parameters.
+    `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a missing column.
+    Raises TypeError and ValueError for invalid parameters.
     """
 
     def __init__(
@@ -58,14 +56,13 @@ class RewardFunction:
         completion_ids: Sequence[Sequence[int]] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Return the value of each completion, or None if it is unknown.
+        """Return the reward of each completion; None, which TRL excludes from the group, if unknown.
 
         completions      texts, or conversations whose last message counts
-        completion_ids   their tokens, which are counted
+        completion_ids   the tokens of each completion, for its length
         columns          the other columns of the dataset
 
-        TRL excludes a completion with None from its group. Raises TooManyUnknownRewards, a SandboxError, only after
-        many unknown rewards in this process; see process_singletons.py.
+        Raises TooManyUnknownRewards, a SandboxError, after many unknown rewards in this process.
         """
         texts = [_extract_text(completion) for completion in completions]
         lengths = [0] * len(texts) if completion_ids is None else [len(ids) for ids in completion_ids]
@@ -98,9 +95,9 @@ class RewardFunction:
 
 
 def _extract_text(completion: Any) -> str:
-    """Return the text of a completion or, of a conversation, of the last message.
+    """Return the text of a completion, or of the last message of a conversation.
 
-    The content of a message may be a list of parts, or missing if it calls a tool.
+    The content of a message may be a list of parts, or missing if the message calls a tool.
     """
     content = completion
     if not isinstance(completion, str):
@@ -111,9 +108,9 @@ def _extract_text(completion: Any) -> str:
 
 
 def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any) -> list[float | None]:
-    """Return the code reward of each completion in the sandbox of this process, or None if it is unknown.
+    """Return the code reward of each completion, None if unknown, in the sandbox of this process.
 
-    Runs all tests in the column `tests`, since the export has selected them.
+    Runs all tests in the column `tests`, because the export has selected them.
     """
     if len(tests) != len(completions):
         raise ValueError(f"got {len(completions)} completions but {len(tests)} tests")

@@ -1,6 +1,6 @@
-"""The code reward for verifiers: a task whose replies are programs to judge in the sandbox.
+"""The code reward for verifiers: a task whose replies contain programs to judge in the sandbox.
 
-`curate export --to verifiers` writes packages of such tasks. Derive custom tasksets from CodeTask in the same way.
+`curate export --to verifiers` writes packages of such tasks. Custom tasksets can derive from CodeTask in the same way.
 """
 
 import asyncio
@@ -14,14 +14,12 @@ from rewards.process_singletons import record_and_get_value, shared_async_reward
 from rewards.reward import Completion, Task
 from sandbox import Suite
 
-__all__ = ["CodeData", "CodeTask"]
-
 _suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task have the same text
 
 
 class CodeData(vf.TaskData):
     tests: str
-    """JSON text of a sandbox.Suite; all of its cases are run."""
+    """JSON text of a sandbox.Suite, all of whose cases run."""
 
 
 Data = TypeVar("Data", bound=CodeData)
@@ -33,7 +31,7 @@ class CodeTask(vf.Task[Data]):
         """Return 1.0 if the program in the last reply passes every test, else 0.0.
 
         Raises UnknownReward, a SandboxError, if the reward is unknown. verifiers then records an error for this
-        rollout, distinct from a reward of zero.
+        rollout instead of a reward.
         """
         task = Task(tests=_suite(self.data.tests))
         reward = await asyncio.wrap_future(shared_async_rewards().submit(Completion(trace.last_reply, 0), task))

@@ -2,13 +2,11 @@
 
     reward.custom_reward_function.path=pkg://rewards.verl reward.custom_reward_function.name=compute_score
 
-for a dataset that `curate export --to verl` wrote. verl's scorers run programs without isolation in the trainer's
-process tree, count only the first ten tests once one has failed, and have a single checker. To score many completions
-at once, see verl_manager.py.
+with a dataset that `curate export --to verl` wrote. verl_manager.py scores many completions at once.
 
 verl has no value for an unknown reward: it cannot exclude a completion from its group, and NaN would invalidate the
-whole group. Such a completion gets UNKNOWN (0.0), so breaking the judge is not rewarded. Each is counted
-and logged, and too many raise a SandboxError; see process_singletons.py.
+whole group. Such a completion gets UNKNOWN (0.0), so a program gains nothing by breaking the judge. Each unknown reward
+is counted and logged, and too many raise a SandboxError; see process_singletons.py.
 """
 
 from typing import Any
@@ -17,8 +15,6 @@ from rewards.process_singletons import record_and_get_value, shared_reward
 from rewards.reward import Completion, Task
 from sandbox import Suite, json_codec
 from sandbox.judge_record import Record
-
-__all__ = ["UNKNOWN", "compute_score", "parse_ground_truth"]
 
 UNKNOWN = 0.0
 
@@ -30,7 +26,7 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
     ground_truth   the tests; see `parse_ground_truth`
 
     Ignores the other parameters, which verl passes. Raises ValueError or KeyError for invalid ground truth, and
-    SandboxError if no sandbox can be opened or after many unknown rewards.
+    SandboxError after many unknown rewards or if it cannot open a sandbox.
     """
     task = Task(tests=parse_ground_truth(ground_truth))
     value = record_and_get_value(shared_reward()(Completion(solution_str, 0), task))
@@ -40,8 +36,8 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
 def parse_ground_truth(text: str) -> Suite:
     """Parse verl's ground truth into a suite.
 
-    The text is a JSON object with `inputs`, `outputs` and, ignored by verl, further fields of a judge record. The input
-    of a call has one argument per line. Raises ValueError or KeyError for anything else.
+    The text is a JSON object with `inputs`, `outputs` and further fields of a judge record, which verl ignores. The
+    input of a call has one argument per line. Raises ValueError or KeyError for anything else.
     """
     truth = json_codec.loads(text)
     calls_function = "fn_name" in truth

@@ -3,9 +3,9 @@
     reward.reward_manager.source=importlib reward.reward_manager.name=RewardManager
     reward.reward_manager.module.path=pkg://rewards.verl_manager reward.num_workers=1
 
-for a dataset that `curate export --to verl --verl-data-source curate` wrote. One manager process is enough, since it
-only waits. Each one opens its own sandbox with a worker for each core, or uses the `curate serve` at CURATE_URL. verl's
-managers score at most one completion per asyncio thread at once: six on a machine with two cores.
+with a dataset that `curate export --to verl --verl-data-source curate` wrote. One manager process is enough, since it
+only waits. It opens its own sandbox with a worker per core, or uses the `curate serve` at CURATE_URL. verl's managers
+score at most one completion per asyncio thread: six on a machine with two cores.
 """
 
 import asyncio
@@ -18,8 +18,6 @@ from rewards.process_singletons import record_and_get_value, shared_async_reward
 from rewards.reward import Completion, Task
 from rewards.verl import UNKNOWN, parse_ground_truth
 
-__all__ = ["RewardManager"]
-
 
 class RewardManager(RewardManagerBase):
     """A manager that scores with the code reward over all tests of a row, without verl's compute_score."""
@@ -29,7 +27,7 @@ class RewardManager(RewardManagerBase):
         self._rewards = shared_async_rewards()
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
-        """Return the reward of the last sequence in `data`. verl may run any number of these calls concurrently.
+        """Return the reward of the last sequence in `data`. verl may make any number of concurrent calls.
 
         If the reward is unknown, the score is UNKNOWN and `unknown` in reward_extra_info is 1.0; otherwise `unknown` is
         0.0. Raises SandboxError after many unknown rewards; see process_singletons.py.

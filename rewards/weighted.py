@@ -7,15 +7,13 @@ from typing import Any
 from rewards.argument_checks import check_callable, check_number, check_str
 from rewards.reward import Completion, Reward, RewardCallable, Task
 
-__all__ = ["WeightedReward"]
-
 _Part = tuple[float, RewardCallable, str]
 
 
 class WeightedReward:
     """The weighted sum of rewards, given as (weight, reward) or (weight, reward, name).
 
-    The verdict is that of the first reward; `parts` has the unweighted value of each named reward. An unknown reward
+    The verdict is the first nonempty one; `parts` has the unweighted value of each named reward. An unknown reward
     makes the sum unknown, with its verdict, and later rewards are not called. If any reward has steps, the sum has the
     weighted steps of all rewards. A reward without steps counts as one step, the whole completion.
 

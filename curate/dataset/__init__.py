@@ -3,17 +3,17 @@
 writer              rows of tables as Parquet or lines of JSON
 digests             the content hash, and a digest of each row
 integrity           the comparison of the rows with the manifest
-location            the folder of a dataset that a command was given, downloaded from the Hub if it is there
+location            the local folder of a dataset; downloads it if it is on the Hub
 dataset             a dataset: its manifest, the rows of its tables, and its problems
-query               SQL over the tables, which DuckDB runs
+query               SQL over the tables, run by DuckDB
 files               the files of any dataset, and a copy of them without some rows
 needed_packages     the packages that the programs of a dataset may import
 output_folder       locking an output folder, and recognizing finished and resumable ones
-journal             the results of executed programs, with a line for each problem
+journal             the results of executed programs, one line per problem
 contamination_hits  the table `contamination/`
 evidence            the table `evidence/`
 card                README.md of a dataset
-inspect_rows        output of `curate inspect`: the first rows, or everything about one row
+inspect_rows        the output of `curate inspect`
 diff                the differences between two datasets
 push                publishing a dataset on the Hub
 """

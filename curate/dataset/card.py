@@ -1,4 +1,4 @@
-"""The dataset card, README.md of the output folder. Every number in it is from the manifest and the tables."""
+"""The dataset card, README.md of the output folder. Its numbers come from the manifest and the tables."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ from curate.text.document import (
 )
 
 CARD = "README.md"
-DIFFICULTY = "difficulty"  # the table of solve rates; `curate difficulty` adds models
+DIFFICULTY = "difficulty"  # the table of solve rates
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 _INTRODUCTION = """\
 {kept} programming problems with tests. For {verified} of them a reference solution was executed in a sandbox and
@@ -74,10 +74,9 @@ _RATE_COLUMNS = ("model", "n", "n_truncated", "pass_at_1", "pass_at_k", "k", "te
 
 
 def write(manifest: Manifest, folder: Path) -> None:
-    """Write the card of the dataset in `folder`, which must already contain the tables, in place of an earlier one.
+    """Write or replace the card in `folder`, which must contain the tables. Raises CurateError if a file is damaged.
 
-    The card of a dataset that curate did not build describes only the removals. Raises CurateError if a file is
-    damaged.
+    The card of a dataset that curate did not build describes only the removals.
     """
     if manifest.build is None:
         counts = f"{manifest.n_kept} of {manifest.n_read} rows are left. Content hash `{manifest.content_hash}`."
@@ -101,7 +100,7 @@ def _format_introduction(manifest: Manifest, dataset: Dataset) -> str:
 
 
 def list_configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
-    """Return the front matter's `configs`: the tables that have rows. `datasets` opens only tables that are listed."""
+    """Return the `configs` of the front matter: the tables with rows. `datasets` opens no other table."""
     pattern = "data/train-*.parquet"
     if manifest.build is None:
         suffix = next(path.suffix for path in sorted((folder / "data").rglob("*")) if path.is_file())
@@ -192,7 +191,7 @@ def _describe_tests(dataset: Dataset) -> Section:
 
 
 def _describe_difficulty(manifest: Manifest, dataset: Dataset) -> Iterator[Section]:
-    """Yield the section on solve rates, if models were sampled: averages over the problems with a verdict."""
+    """Yield the section on solve rates, averaged over the problems with a verdict; none if no model was sampled."""
     if not dataset.count(DIFFICULTY):
         return
     rows: list[list[Cell]] = []
@@ -203,7 +202,7 @@ def _describe_difficulty(manifest: Manifest, dataset: Dataset) -> Iterator[Secti
         settings = [rates["temperature"], rates["top_p"], rates["max_tokens"]]
         rows.append([rates["model"], rates["problems"], samples, *estimates, *settings])
     header = ["model", "problems", "samples per problem", "pass@1", "pass@k", "truncated", "temperature", "top_p"]
-    note = "Answers of models, executed against all tests; the config `difficulty` has them problem by problem."
+    note = "Completions of models, judged by all tests; the config `difficulty` has the results of each problem."
     blocks: list[Text | Table] = [Text(Markdown(note)), Table([*header, "max tokens"], rows)]
     if chosen := manifest.solve_rate:
         text = f"Only problems with a solve rate of {chosen.band} (both included) were kept: "
@@ -212,7 +211,6 @@ def _describe_difficulty(manifest: Manifest, dataset: Dataset) -> Iterator[Secti
 
 
 def _describe_merge(manifest: Manifest) -> Iterator[Text | Table]:
-    """Describe a merge, and how each of the datasets was made."""
     threshold = manifest.plan.configuration["dedup"]
     rows = [(number, m.rows, m.n_kept, Code(m.content_hash)) for number, m in enumerate(manifest.merged, start=1)]
     yield Text(

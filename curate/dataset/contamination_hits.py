@@ -38,18 +38,12 @@ class ContaminationHit:
 
 
 def tabulate_set_counts(sets: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return a row for each evaluation set. sets: SetCounts as JSON, by the name of the set"""
+    """Return a table with a row for each evaluation set. sets: SetCounts as JSON, by the name of the set"""
     header = ["evaluation set", "items", "rows compared", "removed", "rate", "by rule", "to review"]
     rows = []
     for name, count in sets.items():
+        set_and_window = f"{name} {count['window'] or ''}".strip()
         rules = ", ".join(f"{rule} {n}" for rule, n in count["rules"].items()) or "-"
-        numbers = [
-            count["items"],
-            count["rows"],
-            count["removed"],
-            Share(count["removal_rate"]),
-            rules,
-            count["review"],
-        ]
-        rows.append([f"{name} {count['window'] or ''}".strip(), *numbers])
+        rate = Share(count["removal_rate"])
+        rows.append([set_and_window, count["items"], count["rows"], count["removed"], rate, rules, count["review"]])
     return Table(header, rows)

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
-# The tests of one row can take tens of megabytes; batches of numbers may have more rows.
+# The tests of one row can take tens of megabytes.
 BATCH_ROWS = 64
 _COMPARED_COLUMNS = ("id", "source", "statement", "tests", "verified")
 
 
 class Dataset:
-    """A folder with tables, which are the folders in it: `data`, `rejected`, `evidence` and others.
+    """A dataset folder. Its subfolders `data`, `rejected`, `evidence` and others are tables.
 
-    Tables are Parquet files. Where curate only removed rows from lines of JSON, they are lines of JSON, and the rows of
-    `data` are not problems. Every method that reads a table raises CurateError if a file is damaged.
+    Tables are Parquet files, but JSON Lines in a dataset from which curate only removed rows. The rows of such a
+    dataset are not problems. Every method that reads a table raises CurateError if a file is damaged.
     """
 
     def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
-        """Open a folder, finished or not. manifest: None to read it from the folder on first use"""
+        """Open a folder, finished or not. manifest: None: it is read on first use"""
         self.path = path
         self._manifest = manifest
         self._group: tuple[int, list[Row]] | None = None  # the row group that `load` has read last
@@ -49,7 +49,7 @@ class Dataset:
 
     @classmethod
     def open_built(cls, location: str | Path) -> Self:
-        """Open a finished dataset that curate built, so its rows are problems. Raises CurateError."""
+        """Open a finished dataset that curate built. Raises CurateError for any other."""
         dataset = cls.open(location)
         if dataset.manifest.build is None:
             raise CurateError(f"{dataset.path}: curate did not build this dataset, so its rows are not problems.")
@@ -57,29 +57,26 @@ class Dataset:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest. Raises CurateError if the dataset is not finished."""
+        """The manifest. Raises CurateError if the dataset is unfinished."""
         if self._manifest is None:
             self._manifest = read_manifest(self.path)
         return self._manifest
 
     def files(self, table: str) -> list[Path]:
-        """Return the files of a table in their order; none if there is no such table."""
-        # Rows of other formats are not problems, and their columns may have any types.
+        """Return the files of a table in order; empty if the table does not exist."""
+        # Rows of `data` in other formats are not problems, and their columns may have any types.
         suffixes = (".parquet",) if table == "data" else (".parquet", ".jsonl")
         return sorted(path for suffix in suffixes for path in (self.path / table).glob(f"*{suffix}"))
 
     def columns(self, table: str) -> frozenset[str]:
-        """Return the names of the columns that all files of a table have; none if there is no such table."""
+        """Return the names of the columns common to all files of a table; empty if the table does not exist."""
         names = [_read_column_names(path) for path in self.files(table)]
         return frozenset.intersection(*names) if names else frozenset()
 
     def batches(
         self, table: str, columns: Sequence[str] | None = None, *, rows: int = BATCH_ROWS
     ) -> Iterator["pa.RecordBatch"]:
-        """Yield the rows of a table in order and in batches.
-
-        columns: the names of the columns to read; None: all
-        """
+        """Yield the rows of a table in order, in batches. columns: names of the columns to read; None: all"""
         import pyarrow.parquet as pq
 
         for path in self.files(table):
@@ -94,9 +91,9 @@ class Dataset:
                     yield from file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns))
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
-        """Yield the rows of a table in order. columns: the names of the columns to read; None: all
+        """Yield the rows of a table in order. columns: names of the columns to read; None: all
 
-        A column that earlier versions did not write has its default value.
+        Columns missing from files of earlier versions get their default values.
         """
         later = DEFAULT_VALUES.keys() & set(columns or ())
         absent = {name: DEFAULT_VALUES[name] for name in (later - self.columns(table) if later else ())}
@@ -108,7 +105,7 @@ class Dataset:
         return sum(map(_count_rows, self.files(table)))
 
     def find(self, table: str, id: str) -> Iterator[Row]:
-        """Yield the complete rows with this id. Other columns are read only if there is a match."""
+        """Yield the complete rows with this id. Reads other columns only from row groups with a match."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
@@ -130,7 +127,7 @@ class Dataset:
         return self._groups[1][-1]
 
     def __iter__(self) -> Iterator[Problem]:
-        """Yield the problems in order, without solutions and other columns that comparisons do not need."""
+        """Yield the problems in order, with only the columns that comparisons need."""
         for row in self.rows("data", _COMPARED_COLUMNS):
             with translate_read_errors(self.path):
                 suite = Suite.from_json(row.pop("tests"))
@@ -138,13 +135,13 @@ class Dataset:
             yield problem
 
     def require_problems(self) -> Self:
-        """Return the dataset. Raises CurateError if its folder, which need not be finished, has no problems."""
+        """Return this dataset, finished or not. Raises CurateError if it has no problems."""
         if not self._groups[0] and not self.files("data"):
             raise CurateError(f"{self.path}: no data/*.parquet inside. Give the folder of a dataset that curate built.")
         return self
 
     def load(self, position: int) -> Problem:
-        """Return a complete problem. Neighboring rows are read together, so load many rows in order."""
+        """Return a complete problem. Load many problems in order: each access reads a whole row group."""
         import pyarrow.parquet as pq
 
         groups, ends = self._groups
@@ -158,7 +155,7 @@ class Dataset:
             return from_row(rows[position - ends[number] + len(rows)])
 
     def find_exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
-        """Return the exclusion reasons of problems under this policy, by id; see curate.trust."""
+        """Return the reason for each problem that this policy excludes, by id; see curate.trust."""
         reasons: dict[str, str] = {}
         for position, row in enumerate(self.rows("data", ("id", "verified", "multi_answer_suspect"))):
             suspect = row["multi_answer_suspect"]
@@ -170,7 +167,7 @@ class Dataset:
 
     @cached_property
     def _groups(self) -> tuple[list[tuple[Path, int]], list[int]]:
-        """The row groups of `data`, as file and number, and the number of rows up to the end of each."""
+        """The row groups of `data`, as (file, index), and the cumulative number of rows at the end of each."""
         import pyarrow.parquet as pq
 
         groups: list[tuple[Path, int]] = []
@@ -189,15 +186,14 @@ class Dataset:
 def find_dataset(path: Path) -> Dataset | None:
     """Open a dataset that curate wrote. Returns None for any other file or folder.
 
-    Raises CurateError for a folder with such tables but without a manifest: its rejected rows would be read as rows of
-    the dataset.
+    Raises CurateError for a folder with curate's tables but no manifest; its rejected rows would be read as data.
     """
     try:
         return Dataset(path, read_manifest(path))
     except CurateError:
         if (path / "data").is_dir() and (path / "rejected").is_dir():
             raise CurateError(
-                f"{path}: has data/ and rejected/, but no manifest.json that can be read. Build it again, or give "
+                f"{path}: has data/ and rejected/, but no readable manifest.json. Build it again, or give "
                 f"{path / 'data'}."
             ) from None
         return None
@@ -205,7 +201,7 @@ def find_dataset(path: Path) -> Dataset | None:
 
 def require_outside(out: Path, location: Path, files: Iterable[Path]) -> None:
     """Raise CurateError if writing to `out` would overwrite the dataset at a location, or one of its files."""
-    # Unlike Path.resolve, realpath does not fail on a link that leads to itself.
+    # Unlike Path.resolve, realpath does not fail on a symlink loop.
     target, here, *paths = (Path(os.path.realpath(path)) for path in (out, location, *files))
     if (location.is_dir() and target.is_relative_to(here)) or any(path.is_relative_to(target) for path in paths):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")

@@ -1,7 +1,7 @@
-"""The differences between two builds: plans, inputs, and the fate of each row.
+"""The differences between two datasets: plans, inputs, and the fate of each row.
 
-Memory holds the ids of both, and for each kept row a hash of each column, so datasets of millions of rows can be
-compared. Columns that are measured differ from run to run and are left out.
+Memory holds the ids of both datasets and a hash of each column of each kept row. Measured columns differ from run to
+run, so the comparison skips them.
 """
 
 import json
@@ -29,7 +29,6 @@ KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
 
 
 def _select_fates(name: str) -> str:
-    """Return the query for the fate of each row of a dataset."""
     return f"""
         SELECT id, '{KEPT}' AS fate, hashes FROM {name}_kept
         UNION ALL
@@ -61,7 +60,7 @@ _DIFFERENCES = f"""
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """The number of rows with the same fate, and a few of these rows as examples."""
+    """The number of rows with the same fate, and the ids of a few of them."""
 
     n: int
     examples: tuple[str, ...]
@@ -71,14 +70,14 @@ class ChangedRows:
 class DatasetDiff:
     """The differences between two datasets.
 
-    same_content: the rows of both have the same content hash, so only plan, inputs and measured columns can differ
-    plan_changes, input_changes, count_changes: the differences, both values as JSON; a missing value is an empty text
-    fates: rows that differ, by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
+    same_content: whether both content hashes are equal, so only plan, inputs and measured columns can differ
+    hashes: both content hashes
+    plan_changes, input_changes, count_changes: the differences, with values as JSON; empty for a missing value
+    fates: changed rows by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
     columns: rows that differ in a column, by the name of the column
-    only_old, only_new: columns that only one of the two datasets has
+    only_old, only_new: columns of only one of the datasets
     integrity_messages: a message for each dataset whose rows differ from its manifest
-    reward_hashes: of both, None if unknown; measured columns can decide rewards, so they may differ if `same_content`
-    is true
+    reward_hashes: both reward hashes, which cover some measured columns; None if unknown
     """
 
     same_content: bool
@@ -97,7 +96,7 @@ class DatasetDiff:
 def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progress) -> DatasetDiff:
     """Compare two datasets. Raises CurateError on damaged files.
 
-    Rows are read only if the content hashes differ, or if the files are not those that were written.
+    Reads rows only if the content hashes differ or files were changed.
     """
     before, after = old.manifest, new.manifest
     checked = [check_integrity(dataset, progress=progress) for dataset in (old, new)]
@@ -132,8 +131,8 @@ def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progres
 def _compare_rows(
     old: Dataset, new: Dataset, columns: Sequence[str], progress: Progress
 ) -> tuple[dict[tuple[str, str], ChangedRows], dict[str, ChangedRows]]:
-    """Return the rows with different fates, and the rows kept in both datasets that differ in a column."""
-    escaped = [name.replace('"', '""') for name in columns]  # names are the dataset's
+    """Return the rows by changed fate, and the rows kept in both datasets by changed column."""
+    escaped = [name.replace('"', '""') for name in columns]
     hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in escaped)
     names = ", ".join("'" + name.replace("'", "''") + "'" for name in columns)
     tables: dict[str, pa.RecordBatchReader] = {}
@@ -164,7 +163,7 @@ def _format_json(value: Any) -> str:
 
 
 def _flatten_plan(plan: Plan) -> dict[str, Any]:
-    """Return the plan without its inputs and with a separate entry for each option."""
+    """Return the plan without its inputs, with the options of its configuration at the top level."""
     others = {name: value for name, value in to_json(plan).items() if name not in ("configuration", "inputs")}
     return {**others, **plan.configuration}
 
@@ -185,7 +184,7 @@ def _flatten_counts(counts: Mapping[str, SourceCounts]) -> dict[str, int | None]
 
 
 def format_lines(diff: DatasetDiff) -> Iterator[str]:
-    """Yield a section for each kind of change that occurs, and the verdict at the end."""
+    """Yield a section for each kind of change, then whether the content is the same."""
     changes = {"Plan": diff.plan_changes, "Inputs": diff.input_changes, "Counts": diff.count_changes}
     sections = [Section(title, [Table(["", "was", "is"], changed)]) for title, changed in changes.items() if changed]
     if diff.fates:
@@ -208,10 +207,10 @@ def format_lines(diff: DatasetDiff) -> Iterator[str]:
         yield f"Same content: {diff.hashes[0]}"
         was, now = diff.reward_hashes
         if was and now and was != now:
-            yield f"Measured columns decide on different rewards: reward hash {was} became {now}"
+            yield f"Rewards can differ, because measured columns changed: reward hash {was} became {now}"
     else:
         if not diff.fates:
-            yield "No row changed: the differences are in details of rejections, or in columns that only one has."
+            yield "No row changed: only details of rejections, or columns of one dataset, differ."
         yield f"Different content: {diff.hashes[0]} became {diff.hashes[1]}"
 
 

@@ -1,6 +1,6 @@
-"""The table `evidence/`: reasons why rows were rejected, and why some kept rows may have several right outputs.
+"""The table `evidence/`: programs and outputs behind rejections, and behind suspicions about kept rows.
 
-Texts are cut after 4 KiB. Outputs may differ from run to run if programs do, so the content hash leaves the table out.
+Texts are cut after 4 KiB. The content hash omits the table, because outputs may differ from run to run.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from curate.text.printable import excerpt
 from sandbox import Program, Suite, Verdict
 
 EVIDENCE = "evidence"
-SUSPECT_REASON = "multi_answer_suspect"  # the reason of rows that stay
+SUSPECT_REASON = "multi_answer_suspect"  # the reason of kept rows
 
 EVIDENCE_COLUMNS = {
     "id": ("string", "`source/native-id`"),
@@ -44,7 +44,6 @@ class SolutionOutput:
     """The result of one solution on a test.
 
     solution_index  index of the solution among the candidates of the problem
-    verdict         the verdict on the test
     detail          the sandbox's explanation of the verdict
     output          its output or return value, truncated; None if there is none to show
     """
@@ -57,11 +56,7 @@ class SolutionOutput:
 
 @dataclass(frozen=True, slots=True)
 class EvidenceTest:
-    """A test of a problem, and the outputs of some programs on it.
-
-    case_index: index of the test in the suite
-    answers: the programs and their outputs
-    """
+    """A test of a problem, at `case_index` of its suite, and the outputs of some programs on it."""
 
     suite: Suite
     case_index: int
@@ -99,7 +94,7 @@ def make_evidence_row(rejection: Rejection, statement: str, test: EvidenceTest |
 
 
 def sort_key(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the key by which the rows of the table are sorted; it is that of `rejected`."""
+    """Return the sort key of a row of the table, the same as in `rejected`."""
     return tuple(row[name] for name in ("id", "stage", "reason", "detail"))
 
 
@@ -117,7 +112,7 @@ def name_programs(row: dict[str, Any]) -> list[str]:
 
 
 def describe_judging(row: dict[str, Any]) -> str:
-    """Describe the test in a row of the table, and the comparison of its outputs."""
+    """Describe the kind of test in a row of the table, and its checker."""
     kinds = {"stdin": "standard input and output", "call": f"a call of {row['entry_point']}", "assertion": "Python"}
     return f"{kinds[row['kind']]}, checker {row['checker']}"
 

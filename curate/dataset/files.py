@@ -1,7 +1,7 @@
-"""The files of any dataset, and a copy of them without some of their rows.
+"""The files of any dataset, and a copy of them without some rows.
 
-Rows that stay keep their columns and their order. Parquet and Arrow files become Parquet, lists and lines of JSON
-become lines of JSON, and lines are copied byte for byte.
+The other rows keep their columns and their order. Parquet and Arrow files become Parquet; JSON lists become JSON
+Lines. Lines of JSON are copied byte for byte.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _TARGETS = {".parquet": ".parquet", ".arrow": ".parquet", ".jsonl": ".jsonl", ".
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """The files to read, and the folder that contains them, directly or in subfolders."""
+    """The files to read, and `root`, the folder that contains them, directly or in subfolders."""
 
     table: TableFiles
     root: Path
@@ -56,7 +56,7 @@ def find_dataset_files(location: str) -> DatasetFiles:
     validate_options(table, ())
     if table.encoding:
         raise CurateError(
-            f"{table.location}: copies are written as UTF-8. Convert the files first, and take encoding out."
+            f"{table.location}: copies are written as UTF-8. Convert the files first, and remove the option encoding."
         )
     for path in table.files:
         if path.suffix not in _TARGETS:
@@ -68,10 +68,7 @@ def find_dataset_files(location: str) -> DatasetFiles:
 
 
 def hash_files(files: Iterable[Path], root: Path) -> str:
-    """Return the content hash of a dataset that curate did not build and whose measured columns are unknown.
-
-    root: the folder of the dataset
-    """
+    """Return the content hash of a dataset that curate did not build. root: the folder of the dataset"""
     listed = "".join(f"{path_sha256(file)} {file.relative_to(root).as_posix()}\n" for file in files)
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -90,7 +87,7 @@ def _copy_batches(path: Path, target: Path, dropped: Collection[int], position: 
                 if len(kept := batch.filter(mask)):
                     writer.write(kept)
                 position += len(batch)
-    except pa.ArrowException as error:  # not a damaged file: its rows were read before
+    except pa.ArrowException as error:  # no damaged file: the rows were readable before
         raise CurateError(
             f"{path}: its rows cannot be written as Parquet ({shorten(error)}). Convert the files to lines of "
             "JSON first."

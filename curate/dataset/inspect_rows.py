@@ -1,4 +1,4 @@
-"""Output of `curate inspect`: the first rows of a dataset, everything about one row, or one test in full."""
+"""The output of `curate inspect`: the first rows of a dataset, everything about one row, or one test in full."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,11 @@ from curate.text.document import Block, Cell, Section, Table, Text, render_termi
 from curate.text.printable import escape_unprintable, format_table, one_line
 from sandbox import Suite
 
-_LINES = 20  # lines of outputs that are shown
+_MAX_LINES = 20  # of outputs side by side
 _WIDTH = 100  # characters of all columns of outputs together
-_TEST_CHARACTERS = 60  # characters of an input or output in the list of tests
-_SHOWN_TESTS = 8
-_MAX_SEARCHED_IDS = 20_000  # number of ids searched for suggestions for an unknown id
+_TEST_CHARACTERS = 60  # of an input or output in the list of tests
+_MAX_TESTS = 8
+_MAX_SEARCHED_IDS = 20_000  # for suggestions for an unknown id
 _REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 _RATE_COLUMNS = ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
 
@@ -39,7 +39,7 @@ def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
 
 
 def show_row(dataset: Dataset, id: str) -> Iterator[str]:
-    """Yield everything about the row with this id, whether it was kept or not. Raises CurateError if there is none."""
+    """Yield everything about the row with this id, kept or rejected. Raises CurateError if there is none."""
     _require_problems(dataset)
     kept, rejected = list(dataset.find("data", id)), list(dataset.find("rejected", id))
     if not kept and not rejected:
@@ -55,18 +55,18 @@ def show_row(dataset: Dataset, id: str) -> Iterator[str]:
 
 
 def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
-    """Yield one test of a problem in full. Tests are numbered from 1. Raises CurateError if there is no such test."""
+    """Yield one test of a problem in full. number: from 1. Raises CurateError if the test does not exist."""
     _require_problems(dataset)
     row = next(dataset.find("data", id), None)
     if row is None:
         if next(dataset.find("rejected", id), None):
             raise CurateError(
-                f"{id} was rejected; the tests of rejected rows are not in the dataset. "
-                f"Without --test, the command shows the one on which its solutions failed, if they did."
+                f"{id} was rejected, so its tests are not in the dataset. Without --test, the command shows a test "
+                "that its solutions failed, if any."
             )
         raise CurateError(_describe_unknown_id(dataset, id))
     if row.get("expected_answer"):
-        raise CurateError(f"{id} is a question of mathematics and has no tests. Leave --test out to see its answer.")
+        raise CurateError(f"{id} is a question of mathematics and has no tests. Omit --test to see its answer.")
     cases = _parse_suite(dataset, row).cases
     if not 1 <= number <= len(cases):
         raise CurateError(f"{id} has {len(cases)} tests. Give --test a number from 1 to {len(cases)}.")
@@ -122,15 +122,15 @@ def _describe_tests(row: Mapping[str, Any], suite: Suite) -> Section:
     limits = f"limits {suite.limits.wall_seconds:g} s and {suite.limits.memory_mb:g} MB"
     strongest = row.get("strongest_tests") or []
     rows: list[list[Cell]] = []
-    for number, case in enumerate(suite.cases[:_SHOWN_TESTS], start=1):
+    for number, case in enumerate(suite.cases[:_MAX_TESTS], start=1):
         marks = ["in the statement"] * (number <= row.get("n_public_tests", 0))
         if number - 1 in strongest:
             marks.append(f"number {strongest.index(number - 1) + 1} of the strongest")
         texts = (one_line(text.rstrip("\n"), _TEST_CHARACTERS) for text in (case.input, case.expected))
         rows.append([number, *texts, ", ".join(marks)])
     blocks: list[Block] = [Table(["", "input", "expected", ""], rows)]
-    if len(suite.cases) > _SHOWN_TESTS:
-        blocks.append(Text(f"... and {len(suite.cases) - _SHOWN_TESTS} more; --test N shows one in full"))
+    if len(suite.cases) > _MAX_TESTS:
+        blocks.append(Text(f"... and {len(suite.cases) - _MAX_TESTS} more; --test N shows one in full"))
     return Section(f"Tests: {len(suite.cases)}, {called}, checker {suite.checker}, {limits}", blocks)
 
 
@@ -138,11 +138,9 @@ def _describe_reference(row: Mapping[str, Any]) -> Iterator[Text]:
     if not row["verified"] or row.get("reference") is None:
         yield Text("none was verified")
         return
-    yield Text(
-        f"{row['reference_language']}, passed every test twice; {_format_count(row['n_tries'], 'solution')} executed"
-    )
+    yield Text(f"{row['reference_language']}, passed every test twice; {_count_solutions(row['n_tries'])} executed")
     if row.get("n_references"):
-        yield Text(f"{_format_count(row['n_references'], 'solution')} passed every test")
+        yield Text(f"{_count_solutions(row['n_references'])} passed every test")
     if row.get("multi_answer_suspect"):
         yield Text("correct solutions disagree on a test: there may be several correct answers")
     if row.get("cpu_seconds") is not None:
@@ -185,7 +183,7 @@ def _describe_contamination(dataset: Dataset, id: str) -> Iterator[Section]:
 
 
 def _describe_evidence(row: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield the test, the outputs side by side and the programs of a row of the table `evidence`, if it has a test."""
+    """Yield the test, the outputs and the programs of a row of the table `evidence`; nothing if it has no test."""
     if row["test"] is None:
         return
     yield Section(f"Test {row['test']}: {describe_judging(dict(row))}", [Text(row["input"])])
@@ -203,15 +201,15 @@ def _describe_evidence(row: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _align_columns(texts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the texts as columns, each under its name."""
+    """Yield the lines of texts side by side, each text in a column under its name."""
     rows = list(zip_longest(*(text.rstrip("\n").split("\n") for text in texts.values()), fillvalue=""))
     width = max(*map(len, texts), _WIDTH // len(texts))
     yield "  " + "  ".join(name.ljust(width) for name in texts)
-    for row in rows[:_LINES]:
+    for row in rows[:_MAX_LINES]:
         mark = "!" if len({cell.strip() for cell in row}) > 1 else " "
         yield f"{mark} {'  '.join(one_line(cell, width).ljust(width) for cell in row)}"
-    if len(rows) > _LINES:
-        yield f"  ... and {len(rows) - _LINES} more lines"
+    if len(rows) > _MAX_LINES:
+        yield f"  ... and {len(rows) - _MAX_LINES} more lines"
 
 
 def _parse_suite(dataset: Dataset, row: Mapping[str, Any]) -> Suite:
@@ -225,8 +223,8 @@ def _require_problems(dataset: Dataset) -> None:
     missing = _REQUIRED_COLUMNS - dataset.columns("data")
     if missing:
         raise CurateError(
-            f"{dataset.path / 'data'}: its rows have no {', '.join(sorted(missing))}, so they are not problems as "
-            "curate writes them. Give the folder of `curate build-dataset`."
+            f"{dataset.path / 'data'}: rows have no {', '.join(sorted(missing))}, so curate did not build this "
+            "dataset. Give a folder that `curate build-dataset` wrote."
         )
 
 
@@ -242,5 +240,5 @@ def _format_value(value: Any) -> Any:
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
-def _format_count(n: int, thing: str) -> str:
-    return f"{n} {thing}{'' if n == 1 else 's'}"
+def _count_solutions(n: int) -> str:
+    return f"{n} solution{'' if n == 1 else 's'}"

@@ -1,8 +1,8 @@
 """The comparison of a dataset with its manifest.
 
-The manifest is compared with its own hash, the files with the hashes in the manifest, and its counts with the rows,
-which takes seconds. If a file differs, the rows are read and their hashes computed again. If the rows differ too, their
-digests say which were changed, removed or added.
+A check compares the manifest with its own hash, the files with the manifest's hashes, and its counts with the rows.
+This takes seconds. If a file differs, the check reads the rows and computes their hashes. If the rows differ too, their
+digests identify the changed, removed and added rows.
 """
 
 import json
@@ -26,10 +26,8 @@ from curate.trust import TrustPolicy
 from sandbox import Suite
 
 EXAMPLES = 3
-CARD = "README.md"
-_REGENERATED_FILES = (CARD, "report.json", "report.html")  # required, but commands may change them
+_REGENERATED_FILES = (card.CARD, "report.json", "report.html")  # required, but commands may change them
 _SHADOWS = (".huggingface.yaml", "dataset_infos.json")  # files that `datasets` prefers to the front matter of the card
-_OTHER_FILE = "not the file that was written"
 _COUNTED_ROWS = 50_000
 
 
@@ -52,14 +50,13 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class IntegrityResult:
-    """The result of a check.
+    """The result of a check. The hashes are those of the present rows and manifest.
 
-    content_hash   of the rows as they are now; None if they cannot be read
-    reward_hash    of the rows as they are now; None if they cannot be read, or if curate did not build the dataset
-    manifest_hash  of the manifest as it is now
-    n_rows         numbers of rows by table; empty if the rows did not have to be read
+    content_hash   None if the rows cannot be read
+    reward_hash    None if the rows cannot be read, or if curate did not build the dataset
+    n_rows         number of rows by table; empty if the check read no rows
     faults         differences from the manifest
-    rewritten      changed files whose rows are the same
+    rewritten      changed files with unchanged rows
     """
 
     content_hash: str | None
@@ -73,7 +70,7 @@ class IntegrityResult:
 def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Progress = no_progress) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
-    read_rows  whether to read every row even of unchanged files, and report repeated ids and unreadable tests
+    read_rows  whether to read all rows, even of unchanged files, and to report repeated ids and unreadable tests
     progress   called with the progress of reading
     """
     manifest, built = dataset.manifest, dataset.manifest.build is not None
@@ -94,7 +91,8 @@ def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Prog
     same_rows = built and not faults
     rewritten = [name for name in changed if same_rows and name.partition("/")[0] in (*TABLES, DIGESTS)]
     faults += [Discrepancy(name, "the file is missing") for name in missing]
-    faults += [Discrepancy(name, _OTHER_FILE) for name in (*added, *changed) if name not in rewritten]
+    other = "not the file that was written"
+    faults += [Discrepancy(name, other) for name in (*added, *changed) if name not in rewritten]
     faults += [*_check_manifest(manifest, actual), *_check_card(dataset)]
     return IntegrityResult(content_hash, reward_hash, actual, n_rows, tuple(faults), tuple(rewritten))
 
@@ -102,7 +100,7 @@ def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Prog
 def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progress: Progress = no_progress) -> None:
     """Raise CurateError if the rows of a dataset are not those that its manifest describes.
 
-    advice: the end of the message: what to type to use the dataset as it is
+    advice: the end of the message, with the option to use the dataset anyway
     read_rows: as for `check_integrity`; False if no output repeats the manifest's hashes
     """
     found = check_integrity(Dataset.open(folder), read_rows=read_rows, progress=progress)
@@ -113,7 +111,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
 def check_trusted(
     folder: Path, trust: TrustPolicy, *, read_rows: bool = False, progress: Progress = no_progress
 ) -> None:
-    """Raise CurateError if a dataset is not what its manifest describes, unless `trust` takes altered datasets.
+    """Raise CurateError if a dataset differs from its manifest, unless `trust` includes altered datasets.
 
     read_rows: as for `check_integrity`
     """
@@ -151,8 +149,7 @@ def _check_manifest(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
 
 
 def _check_card(dataset: Dataset) -> Iterator[Discrepancy]:
-    """Yield faults of the card that make `datasets.load_dataset` open other tables than those of the dataset, or
-    none."""
+    """Yield faults of the card that make `datasets.load_dataset` open wrong tables or none."""
     from huggingface_hub import metadata_load
 
     yield from (
@@ -161,19 +158,21 @@ def _check_card(dataset: Dataset) -> Iterator[Discrepancy]:
     yield from (Discrepancy(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
     try:
         expected = _drop_difficulty_config(card.list_configs(dataset.manifest, dataset.path))
-        front = metadata_load(str(dataset.path / CARD)) or {}
+        front = metadata_load(str(dataset.path / card.CARD)) or {}
         listed = _drop_difficulty_config(front.get("configs") or ())
     except (CurateError, OSError, StopIteration):
-        return  # the comparison of files reports what is missing or damaged
-    except Exception as error:  # a parser of YAML raises errors of half a dozen kinds
-        yield Discrepancy(CARD, f"its front matter cannot be read ({shorten(error)})")
+        return  # the comparison of files reports missing and damaged ones
+    except Exception as error:  # the YAML parser raises errors of half a dozen kinds
+        yield Discrepancy(card.CARD, f"its front matter cannot be read ({shorten(error)})")
         return
     if listed != expected or "dataset_info" in front:
-        yield Discrepancy(CARD, "its front matter does not describe the tables in this folder")
+        yield Discrepancy(card.CARD, "its front matter does not describe the tables in this folder")
 
 
 def _drop_difficulty_config(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return configs without that of solve rates, which a killed command may have added without updating the card."""
+    """Return the configs except that of solve rates: a killed command may have added the table but not updated the
+    card.
+    """
     config = {"config_name": card.DIFFICULTY, "data_files": f"{card.DIFFICULTY}/train-*.parquet"}
     return [entry for entry in configs if entry != config]
 
@@ -192,7 +191,7 @@ def _is_as_written(folder: Path, file: InputFile) -> bool:
 
 
 def _check_counts(dataset: Dataset) -> Iterator[Discrepancy]:
-    """Yield faults of the counts in the manifest. Only a few columns are read."""
+    """Yield faults of the counts in the manifest. Reads only a few columns."""
     manifest = dataset.manifest
     try:
         kept = _count_values(dataset, "data", ("source", "verified"))
@@ -237,8 +236,9 @@ def _hash_foreign_files(dataset: Dataset) -> str | None:
 def _compare_rows(
     dataset: Dataset, *, parse_tests: bool, progress: Progress
 ) -> tuple[RowHasher | None, dict[str, int], list[Discrepancy]]:
-    """Read all rows of a dataset that curate built, and compare them with the manifest. Returns their hashes, None if
-    they cannot be read; the number of rows of each table; and the faults.
+    """Compare all rows of a dataset that curate built with the manifest.
+
+    Returns their hashes (None if they cannot be read), the number of rows by table, and the faults.
     """
     manifest, hasher = dataset.manifest, RowHasher()
     ids: dict[str, list[str]] = {}
@@ -271,9 +271,9 @@ def _compare_rows(
 
 
 def _find_changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequence[str]]) -> Iterator[Discrepancy]:
-    """Yield the changed rows by their digests. Without digests, single rows cannot be compared.
+    """Yield the changed rows by their digests; nothing without digests.
 
-    hasher, ids: of the rows as they are now
+    hasher, ids: of the present rows
     """
     same = hasher.content_hash == dataset.manifest.content_hash
     digests = hasher.digests
@@ -301,7 +301,7 @@ def _find_changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Se
 
 
 def _read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
-    """Return the id and the digest of each row that was written to a table, in order. Raises CurateError."""
+    """Return the recorded id and digest of each row of a table, in order. Raises CurateError."""
     import pyarrow.parquet as pq
 
     path = folder / DIGESTS

@@ -1,9 +1,8 @@
 """The result journal: one JSON line for each executed problem, appended as results arrive.
 
-A line is flushed before the next result is awaited, so killing the process loses at most the line being written: the
-last one, without a newline. Reopening the journal removes this line, unless its record is complete. Any other line that
-is not a record is an error, because a kill cannot cause it: the file was damaged or edited, and its results may have
-been expensive. Memory holds only the offsets of records, because a million records would not fit.
+Each line is flushed at once, so SIGKILL loses at most the last line, which then has no newline. Reopening the journal
+removes this line, unless its record is complete. Any other invalid line raises an error: only damage or an edit can
+cause it, and its results may be expensive. Memory holds only the offsets of records.
 """
 
 import json
@@ -19,15 +18,14 @@ from sandbox.concurrency.file_lock import FileLock
 
 Result = TypeVar("Result")
 
-_MAX_NAMED = 8  # damaged lines in a message
+_MAX_NAMED = 8  # damaged lines in an error message
 
 
 class ResultJournal(Closeable):
-    """Records by keys that cover all their inputs. Of several records of a key, the last counts.
+    """An append-only store of records. Keys cover all inputs of a record; of several records of a key, the last counts.
 
-    The file is locked until `close`.
-
-    Raises CurateError if another process has the journal open, or if a line before the last is not a record.
+    Locks the file until `close`. Raises CurateError if another process has the journal open, or if a line before the
+    last is not a record.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +36,7 @@ class ResultJournal(Closeable):
             self._file = stack.enter_context(path.open("a+b"))
             self._file.truncate(self._end)
             self._file.seek(max(self._end - 1, 0))
-            if self._file.read() not in (b"", b"\n"):  # an editor has removed the last newline, or a kill cut it off
+            if self._file.read() not in (b"", b"\n"):  # an editor or a kill removed the last newline
                 self._write(b"\n")
             self._resources = stack.pop_all()
 
@@ -46,7 +44,7 @@ class ResultJournal(Closeable):
         self._resources.close()
 
     def remove(self) -> None:
-        """Remove the file, and close the journal."""
+        """Delete the file and close the journal."""
         self._path.unlink(missing_ok=True)
         self.close()
 
@@ -60,21 +58,17 @@ class ResultJournal(Closeable):
         return len(self._offsets)
 
     def load(self, key: str, read: Callable[[Any], Result]) -> Result:
-        """Return `read` of the record. Raises CurateError, which names the line, if `read` raises ValueError."""
+        """Return a record decoded by `read`. Raises CurateError, which names the line, if `read` raises ValueError."""
         return _load(self._path, self._offsets[key], read)
 
     def add(self, key: str, record: Any) -> None:
-        """Append the record. When this returns, the record has been handed to the operating system."""
+        """Append the record and flush it to the operating system."""
         offset = self._end
         self._write(json.dumps([key, record]).encode() + b"\n")
         self._offsets[key] = offset
 
     def records(self, keys: Mapping[str, str], read: Callable[[Any], Result]) -> "JournalRecords[Result]":
-        """Return the records of some problems.
-
-        keys  by the id of a problem, the key of its record
-        read  decodes a stored record
-        """
+        """Return the records of some problems. keys: key of each record, by the problem's id; read: decodes a record"""
         return JournalRecords(self._path, {id: self._offsets[key] for id, key in keys.items()}, read)
 
     def _write(self, line: bytes) -> None:
@@ -84,21 +78,21 @@ class ResultJournal(Closeable):
 
 
 class JournalRecords(Mapping[str, Result], Generic[Result]):
-    """The records of some problems by id. Access reads the file; raises CurateError if `read` raises ValueError."""
+    """Records by id, read from the file on access. Access raises CurateError if `read` raises ValueError."""
 
     def __init__(self, path: Path, offsets: dict[str, int], read: Callable[[Any], Result]) -> None:
         self._path, self._offsets, self._read = path, offsets, read
 
     @classmethod
     def open(cls, path: Path, read: Callable[[Any], Result]) -> "JournalRecords[Result]":
-        """Return all records by their keys, also while another process adds some.
+        """Return all records by their keys, even while another process appends to the file.
 
-        Raises CurateError if a line before the last is not a record, and OSError.
+        Raises CurateError if a line before the last is not a record, and OSError if the file cannot be read.
         """
         return cls(path, _index_lines(path)[0], read)
 
     def select(self, ids: Iterable[str]) -> "JournalRecords[Result]":
-        """Return only the records of these problems, as far as they have one."""
+        """Return the existing records of these problems."""
         return JournalRecords(self._path, {id: self._offsets[id] for id in ids if id in self._offsets}, self._read)
 
     def __getitem__(self, id: str) -> Result:
@@ -134,7 +128,7 @@ def _index_lines(path: Path) -> tuple[dict[str, int], int]:
 
 
 def _parse_key(line: bytes) -> str | None:
-    """Return the key of the record in a line; None if it is not one that add() has written."""
+    """Return the key of the record in a line; None if the line is not a record."""
     try:
         match json.loads(line):
             case [str(key), _]:
@@ -145,7 +139,7 @@ def _parse_key(line: bytes) -> str | None:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Return whether the line is an incomplete line of add(), which a kill or a power cut may leave."""
+    """Return whether a kill or a power cut can have left this incomplete line."""
     return not line.endswith(b"\n") and b'["'.startswith(line.strip(b"\0")[:2])
 
 
@@ -165,7 +159,7 @@ def _damage_error(path: Path, lines: Sequence[int], reason: str = "") -> CurateE
     more = f" and {len(lines) - len(named)} more" if len(lines) > len(named) else ""
     deletion = ";".join(f"{number}d" for number in named)
     return CurateError(
-        f"{path} is damaged: no record at line {', '.join(map(str, named))}{more}{reason}. Restore it from a copy. Or "
-        "delete what is damaged, and the command that writes the file repeats only that: "
+        f"{path} is damaged: no record at line {', '.join(map(str, named))}{more}{reason}. Restore a copy of it. Or "
+        "delete the damaged lines; the command that writes the file then repeats only these results: "
         f"sed -i '{deletion}' {shlex.quote(str(path))}"
     )

@@ -1,4 +1,4 @@
-"""Find a dataset by its location: a folder, or a dataset pushed to the Hub as owner/name@revision."""
+"""The location of a dataset: a folder, or a dataset on the Hub as owner/name@revision."""
 
 from pathlib import Path
 
@@ -9,26 +9,25 @@ from curate.reading.values import shorten
 
 
 def resolve_dataset_folder(location: str | Path) -> Path:
-    """Return the folder of a dataset. One on the Hub is downloaded into the usual Hub cache.
+    """Return the folder of a dataset. Downloads a dataset on the Hub into the Hub cache.
 
-    location  a folder, or `owner/name` or `owner/name@revision`; only the latter is always the same dataset
+    location  a folder, `owner/name` or `owner/name@revision`
 
-    Raises CurateError if the Hub has no such dataset, or if curate did not build it. A local folder is
-    returned as it is, whether it is a dataset or not.
+    Returns a local path unchecked. Raises CurateError if the Hub has no such dataset, or if curate did not build it.
     """
     if not _on_hub(location):
         return Path(location).expanduser()
     folder = download_dataset(location)
     if folder is None:
         raise CurateError(
-            f"{location}: curate did not build this dataset of the Hub: it has no {MANIFEST}. Build a dataset from it: "
+            f"{location}: curate did not build this dataset on the Hub: it has no {MANIFEST}. Build a dataset from it: "
             f"curate build-dataset --source NAME={location}"
         )
     return folder
 
 
 def require_local_folder(location: str | Path, command: str) -> Path:
-    """Return the folder of a dataset that a command writes to. Raises CurateError for a dataset on the Hub.
+    """Return the folder of a dataset to write to. Raises CurateError for a dataset on the Hub.
 
     command  the command line before the dataset, for the message
     """
@@ -44,10 +43,9 @@ def require_local_folder(location: str | Path, command: str) -> Path:
 
 
 def download_dataset(location: str | Path) -> Path | None:
-    """Return the downloaded folder of a dataset that was pushed to the Hub.
+    """Download a dataset from the Hub and return its folder; None for a local path or data that curate did not build.
 
-    Returns None for anything else: a path on this machine, or data on the Hub that curate did not build. Raises
-    CurateError if the Hub does not give a dataset of this name.
+    Raises CurateError if the download fails.
     """
     if not _on_hub(location):
         return None
@@ -57,7 +55,7 @@ def download_dataset(location: str | Path) -> Path | None:
 
 
 def _on_hub(location: str | Path) -> bool:
-    """Return whether this is a Hub id. If there is a folder `data`, `data/taco` is a mistyped path."""
+    """Return whether this is a Hub id. If a folder `data` exists, `data/taco` is a mistyped path."""
     path = Path(location).expanduser()
     return not path.exists() and bool(HUB_ID.fullmatch(str(location))) and not Path(path.parts[0]).exists()
 
@@ -70,7 +68,7 @@ def _download(location: str, patterns: list[str] | None) -> Path:
         return Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
-            f"{location}: no such folder, and the Hub did not give a dataset of that name "
+            f"{location}: no such folder, and the download from the Hub failed "
             f"({type(error).__name__}: {shorten(error)}). Check its name and revision and the network "
             f"({constants.ENDPOINT}), log in if it is private (hf auth login), or give the folder of a copy."
         ) from error

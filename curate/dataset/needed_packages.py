@@ -1,4 +1,4 @@
-"""The packages that the programs of a dataset may import: those with which it was built."""
+"""The packages with which a dataset was built, which its programs may import."""
 
 import logging
 from collections.abc import Iterator
@@ -18,10 +18,9 @@ log = logging.getLogger(__name__)
 def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOptions:
     """Return the options with the packages of a dataset's build, unless they name packages themselves.
 
-    dataset  a folder or the Hub id of a dataset; data that curate has not built needs no packages
+    dataset  folder or Hub id; data that curate did not build needs no packages
 
-    Logs a warning for each installed package that differs from that of the build. Raises BackendUnavailable if one is
-    missing.
+    Logs a warning for each package that differs from that of the build. Raises BackendUnavailable if one is missing.
     """
     built_with = _find_packages(dataset)
     if built_with and not sandbox.packages:
@@ -40,7 +39,6 @@ def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOption
 
 
 def _find_packages(dataset: str | Path) -> tuple[Package, ...]:
-    """Return the packages with which a dataset was built; none if curate did not build it."""
     try:
         manifest = output_folder.read_manifest(download_dataset(dataset) or Path(dataset).expanduser())
     except CurateError:
@@ -50,7 +48,6 @@ def _find_packages(dataset: str | Path) -> tuple[Package, ...]:
 
 
 def _find_plan_packages(plan: Plan) -> Iterator[Package]:
-    """Yield the packages in a plan, and those in the plans of datasets that were merged."""
     for member in plan.datasets:
         yield from _find_plan_packages(member.plan)
     for package in plan.configuration.get("packages", ()):

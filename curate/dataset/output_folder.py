@@ -1,7 +1,6 @@
 """The output folder and the work folder inside it: locking, recognizing finished work, and resuming.
 
-A folder is finished when it has a manifest. Until then its `.work` folder holds the plan of the build and its shards.
-A plan contains everything that decides the content; it does not contain workers, paths and times.
+A finished folder has a manifest. An unfinished one has a folder `.work` with the plan of the build and its shards.
 """
 
 import json
@@ -22,13 +21,13 @@ from curate.reading.values import shorten
 from curate.work import FILE, SHARDS, has_records
 from sandbox.concurrency.file_lock import FileLock
 
-_WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these parts later
+_WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these later
 DATASET_ENTRIES = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "report.html")
 WORK, PLAN = ".work", "plan.json"
 
 
 def find_finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
-    """Return the manifest of the folder if it is finished with this plan; None if it has to be built.
+    """Return the manifest of a folder finished with this plan; None if it has to be built.
 
     Raises CurateError if the folder contains anything else.
     """
@@ -38,7 +37,7 @@ def find_finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifes
         raise CurateError(f"{out} is a file. Choose another --out.")
     try:
         content = json.loads((out / MANIFEST).read_text())
-        # Plans are compared as JSON: a plan of another version may have other fields, and is then a different plan.
+        # Compare as JSON: a plan of another version may have other fields.
         before, wanted = content["plan"], to_json(plan)
         if not isinstance(before["configuration"], dict):
             raise TypeError
@@ -62,7 +61,7 @@ def find_finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifes
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the manifest of a finished dataset. Raises CurateError if the folder is not one."""
+    """Return the manifest of a finished dataset. Raises CurateError for any other folder."""
     try:
         content = json.loads((folder / MANIFEST).read_text())
         is_dataset = {"plan", "counts", "content_hash"} <= content.keys() and (folder / "data").is_dir()
@@ -98,10 +97,10 @@ def lock_output(out: Path, lock: Path, *, temporary: bool = False) -> FileLock:
 
 @contextmanager
 def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
-    """Yield the work folder, locked for this process, with earlier work on the same plan.
+    """Lock the work folder and yield it, with earlier work on the same plan.
 
-    Raises CurateError if the folder cannot be created, is locked or just finished by another process, or holds work of
-    an older version or of another plan.
+    Raises CurateError if it cannot create the folder, or if another process has locked or just finished it. Also raises
+    CurateError for work of an older version or of another plan.
     """
     work, wanted = out / WORK, to_json(plan)
     with lock_output(out, work / "lock"):
@@ -127,14 +126,14 @@ def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path
 
 
 def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
-    """Move the finished parts into place, then write the manifest, then delete the work folder.
+    """Move the finished tables into place, write the manifest, and delete the work folder.
 
-    Returns the manifest, to which the files that were written and its own hash have been added.
+    Returns the manifest with the list of files and its own hash.
     """
-    (out / MANIFEST).unlink(missing_ok=True)  # so no reader takes a partly replaced dataset for a finished one
+    (out / MANIFEST).unlink(missing_ok=True)  # so no reader opens a partly replaced dataset
     for name in DATASET_ENTRIES:
         old, new = out / name, work / "final" / name
-        if (old / WORK).is_dir():  # keep a model's samples, which are expensive; their names are cache keys
+        if (old / WORK).is_dir():  # keep a model's expensive samples; their file names are cache keys
             new.mkdir(exist_ok=True)
             (old / WORK).rename(new / WORK)
         if old.is_dir():
@@ -151,13 +150,13 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
 
 
 def hash_immutable_files(folder: Path) -> tuple[InputFile, ...]:
-    """Return the files of a finished dataset that no command changes, with their sizes and hashes."""
+    """Return the files that `list_immutable_files` names, with their sizes and hashes."""
     names = list_immutable_files(folder)
     return tuple(InputFile(name, (folder / name).stat().st_size, path_sha256(folder / name)) for name in names)
 
 
 def list_immutable_files(folder: Path) -> list[str]:
-    """Return the names of the files of `immutable_files`, and of symbolic links to folders or missing files."""
+    """Return the names of files that no command changes later, and of symlinks to folders or missing files."""
     parts = [folder / name for name in _WRITTEN_ONCE]
     paths = [path for part in parts for path in (sorted(part.rglob("*")) if part.is_dir() else [part])]
     listed = (path for path in paths if path.is_symlink() or (path.exists() and not path.is_dir()))
@@ -165,13 +164,13 @@ def list_immutable_files(folder: Path) -> list[str]:
 
 
 def list_untracked_names(folder: Path) -> list[str]:
-    """Return the names of entries in a dataset's folder that are not part of it. No command reads them."""
+    """Return the names of entries in a dataset's folder that do not belong to it. No command reads them."""
     return sorted({path.name for path in folder.glob("[!.]*")} - {*DATASET_ENTRIES, MANIFEST})
 
 
 def mark_unfinished(out: Path) -> None:
-    """Mark a dataset as unfinished before it is replaced, so no reader mistakes it for the new one."""
-    (out / WORK).mkdir(parents=True, exist_ok=True)  # without it, the folder would not be recognized as curate's
+    """Mark a dataset as unfinished before replacing it, so no reader mistakes it for the new one."""
+    (out / WORK).mkdir(parents=True, exist_ok=True)  # identifies a folder without a manifest as curate's
     (out / MANIFEST).unlink(missing_ok=True)
 
 
@@ -183,7 +182,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def _read_work_plan(work: Path) -> dict[str, Any] | None:
-    """Return the plan for which a work folder was begun, as JSON: None without a plan, {} if it cannot be read."""
+    """Return the plan of a work folder as JSON; None without a plan, {} if it cannot be read."""
     try:
         plan = json.loads((work / PLAN).read_text())
     except FileNotFoundError:

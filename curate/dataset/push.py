@@ -17,9 +17,9 @@ FILES = ("README.md", MANIFEST, "report.html", "report.json", DIGESTS)
 
 
 def list_files_to_push(folder: Path, repo: str, trust: TrustPolicy) -> dict[str, int]:
-    """Return the files to push, without using the network: sizes in bytes, by relative paths.
+    """Return the sizes in bytes of the files to push, by relative path, without using the network.
 
-    trust: whether to send a dataset that was altered
+    trust: whether to push an altered dataset
 
     Raises CurateError if the folder is not a finished dataset, if it was altered, or if `repo` is not the name of a
     repository.
@@ -35,17 +35,17 @@ def list_files_to_push(folder: Path, repo: str, trust: TrustPolicy) -> dict[str,
 
 
 def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revision: str) -> str:
-    """Create the repository and the revision if they do not exist, commit, and return the commit's address.
+    """Push files in one commit and return its URL. Creates the repository and the revision if they do not exist.
 
     files: paths relative to the folder
 
-    The same commit deletes files of an earlier push in these folders, so shards of two builds are never mixed. If
-    CurateError is raised, nothing has been committed.
+    The same commit deletes files of earlier pushes, so shards of two builds are never mixed. Raises CurateError if
+    nothing was committed.
     """
     from huggingface_hub import HfApi, constants, get_token
 
     if get_token() is None:
-        raise CurateError("you are not logged in to the Hub. Type: hf auth login, or set HF_TOKEN.")
+        raise CurateError("you are not logged in to the Hub. Run hf auth login, or set HF_TOKEN.")
     api, sent = HfApi(), list(files)
     try:
         api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True)
@@ -71,7 +71,7 @@ def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revisi
 def _advise(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status == 401:
-        return "The Hub does not accept your token. Type: hf auth login."
+        return "The Hub rejects your token. Run: hf auth login."
     if status in (403, 404):
         return "Your token may not write to it. Log in with one that may (hf auth login), or use your own repository."
-    return "Check the network, then type the same command again; files that arrived are not sent twice."
+    return "Check the network, then run the same command again; it does not send uploaded files twice."

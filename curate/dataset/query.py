@@ -1,7 +1,7 @@
-"""SQL over the tables of datasets. DuckDB runs it in this process, only on the rows passed to it.
+"""SQL over the tables of datasets, run by DuckDB in this process.
 
-Rows come as Arrow batches from curate's reader of tables. DuckDB opens no file, loads no extension, has no network and
-keeps its configuration, so SQL cannot reach anything else on this machine.
+DuckDB sees only the Arrow batches passed to it. Its locked configuration disables files, extensions and the network,
+so SQL cannot reach anything else on this machine.
 """
 
 import threading
@@ -31,7 +31,7 @@ _CONFIGURATION = {
 
 
 def connect(**options: str) -> "DuckDBPyConnection":
-    """Return an empty database in memory, whose configuration is locked. options: more settings of DuckDB"""
+    """Return an empty in-memory database with a locked configuration. options: more settings of DuckDB"""
     import duckdb
 
     connection = duckdb.connect(config={**_CONFIGURATION, **options})
@@ -42,9 +42,9 @@ def connect(**options: str) -> "DuckDBPyConnection":
 def read_table(
     dataset: Dataset, table: str, columns: Sequence[str], *, rows: int = NUMBER_ROWS
 ) -> "pa.RecordBatchReader":
-    """Return columns of a table of a dataset, for `query`. A column that the table lacks is null.
+    """Return columns of a table of a dataset, for `query`. Missing columns are null.
 
-    rows: rows of a batch; choose few for long texts
+    rows: number of rows in a batch; choose few for long texts
     """
     import pyarrow as pa
 
@@ -65,7 +65,7 @@ def read_table(
 
 
 def query(sql: str, **tables: "pa.RecordBatchReader") -> list[dict[str, Any]]:
-    """Return the rows of a query over tables, each of which it may name once. Raises CurateError on a damaged file."""
+    """Return the rows of a query, which may name each table once. Raises CurateError on a damaged file."""
     with connect() as connection:
         return list(run(connection, sql, tables))
 
@@ -77,9 +77,9 @@ def run(
     *,
     max_batch_seconds: float = threading.TIMEOUT_MAX,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a query. Raises CurateError on a damaged file, and on a query that stops making progress.
+    """Yield the rows of a query. Raises CurateError on a damaged file, a stalled query, and exhausted memory.
 
-    max_batch_seconds: limit of the time between two batches of rows that the query reads; by default, there is none
+    max_batch_seconds: maximum time between two batches that the query reads; unlimited by default
     """
     import duckdb
     import pyarrow as pa
@@ -92,7 +92,7 @@ def run(
             for batch in reader:
                 progress.set()
                 yield batch
-        except Exception as error:  # DuckDB would show it as text
+        except Exception as error:  # DuckDB would convert it to text
             errors.append(error)
             raise
 
@@ -105,9 +105,9 @@ def run(
             while rows := cursor.fetchmany(_FETCHED_ROWS):
                 yield from (dict(zip(names, row, strict=True)) for row in rows)
     except duckdb.InterruptException:
-        raise CurateError(f"a query read no rows for {max_batch_seconds:g} s and was ended: {sql[:200]}") from None
+        raise CurateError(f"a query read no rows for {max_batch_seconds:g} s and was stopped: {sql[:200]}") from None
     except duckdb.OutOfMemoryException:
-        raise CurateError(f"a query needs more memory than it may take: {sql[:200]}") from None
+        raise CurateError(f"a query exceeds its memory limit: {sql[:200]}") from None
     except duckdb.Error:
         if errors:
             raise errors[0] from None

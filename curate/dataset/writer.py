@@ -1,11 +1,10 @@
 """Write the tables of a dataset, in the layout that `datasets.load_dataset(DIR)` opens.
 
-Tables are Parquet files, except in a folder with `data` in lines of JSON, because `load_dataset` reads all configs of a
-folder in one format.
+Tables are Parquet files, or JSON Lines if `data` is: `load_dataset` reads all configs of a folder in one format.
 
-Several processes can prepare a table: each writes sorted rows to an Arrow file, a part, and one process merges the
-parts. A part also holds values that the merge would otherwise compute: the lines and the digest for the hashes, and the
-number of characters. So the merge only copies values, compresses and hashes.
+Several processes can prepare a table: each writes sorted rows to a part, an Arrow file, and one process merges the
+parts. A part also holds the inputs of the hashes and the number of characters of each row, so the merge need not
+compute them.
 """
 
 import heapq
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Row = dict[str, Any]
 
-# The Hub's viewer refuses to scan row groups of 300 MB, and readers hold one row group in memory at a time.
+# The Hub's viewer rejects row groups of 300 MB, and readers hold one row group in memory at a time.
 ROW_GROUP_BYTES = 16 * 2**20
 ROW_GROUP_ROWS = 500
 FILE_BYTES = 400 * 2**20
 _BATCH_BYTES = 2**20  # of a part; a merge holds one batch of each part
-_HASHED = tuple(f"_{name}" for name in HashedRow._fields)  # columns that only parts have: lines and digest of each row
+_HASHED = tuple(f"_{name}" for name in HashedRow._fields)  # columns of parts only
 _SIZE = "_size"
 
 Columns = dict[str, tuple[str, str]]  # type and meaning by name
@@ -54,7 +53,7 @@ def make_rejected_row(rejection: Rejection) -> dict[str, Any]:
 
 
 def write_table(rows: Iterable[Row], columns: Columns, folder: Path, *, suffix: str = ".parquet") -> None:
-    """Write rows into the folder. suffix: the format: .parquet or .jsonl"""
+    """Write rows into the folder. suffix: the format, .parquet or .jsonl"""
     import pyarrow as pa
 
     if suffix == ".jsonl":
@@ -68,10 +67,10 @@ def write_table(rows: Iterable[Row], columns: Columns, folder: Path, *, suffix: 
 
 
 def group_rows(rows: Iterable[tuple[Item, int]], max_characters: int) -> Iterator[tuple[list[Item], int]]:
-    """Yield rows in lists of ROW_GROUP_ROWS at most, each with its number of characters.
+    """Yield lists of at most ROW_GROUP_ROWS rows, each with its number of characters.
 
     rows            rows, each with its number of characters
-    max_characters  a list ends at this number of characters
+    max_characters  number of characters at which a list ends
     """
     group: list[Item] = []
     n_characters = 0
@@ -86,7 +85,7 @@ def group_rows(rows: Iterable[tuple[Item, int]], max_characters: int) -> Iterato
 
 
 class ParquetFiles(Closeable):
-    """The files of a table that is being written, each with FILE_BYTES characters at least, except for the last."""
+    """A writer of the files of a table, each except the last with at least FILE_BYTES characters."""
 
     def __init__(self, columns: Columns, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -110,7 +109,7 @@ class ParquetFiles(Closeable):
             self._writer, self._n_characters = None, 0
 
     def close(self) -> None:
-        """Complete the files and give them their names; there is one even without rows."""
+        """Complete and rename the files. Writes one file even without rows."""
         if not self._parts:
             self.write(self.schema.empty_table(), 0)
         if self._writer is not None:
@@ -120,7 +119,7 @@ class ParquetFiles(Closeable):
 
 
 def count_characters(values: Iterable[Any]) -> int:
-    """Return the length of all texts, also of those in lists."""
+    """Return the length of all texts, including those in lists."""
     n_characters = 0
     for value in values:
         if type(value) is str:
@@ -148,7 +147,7 @@ def get_schema(columns: Columns) -> "pa.Schema":
 
 
 def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bool) -> None:
-    """Write rows of a table to an Arrow file. rewards: whether rewards depend on them, as on the rows of `data`"""
+    """Write a part. rewards: whether rewards depend on the rows, as on those of `data`"""
     import pyarrow as pa
 
     schema = get_schema(columns)
@@ -170,22 +169,22 @@ def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bo
 def merge_parts(
     paths: Sequence[Path], key: Sequence[str], columns: Columns, folder: Path, hasher: RowHasher
 ) -> Iterator[int]:
-    """Write the rows of all files as the table in this folder and add them to the hashes; yield the number written.
+    """Merge parts into the table in a folder, and add the rows to the hashes. Yield the size of each row group.
 
-    key: columns by which the rows of each file are sorted; equal rows stay in the order of the files
+    key: columns by which the rows of each part are sorted; equal rows stay in the order of the parts
     """
 
     def members() -> Iterator[tuple[tuple["pa.RecordBatch", int], int]]:
         parts = (_read_part(path, key, list(columns)) for path in paths)
         for _, hashed, batch, index, size in heapq.merge(*parts, key=itemgetter(0)):
-            hasher.add_hashed(hashed)  # here, since the lines are as large as the rows
+            hasher.add_hashed(hashed)  # here, not per group: the lines are as large as the rows
             yield (batch, index), size
 
     with ParquetFiles(columns, folder) as files:
         for group, n_characters in group_rows(members(), ROW_GROUP_BYTES):
             n_rows = len(group)
             table = _gather(group)
-            del group  # and the batches that it came from
+            del group  # releases its batches
             files.write(table, n_characters)
             del table
             yield n_rows
@@ -194,7 +193,7 @@ def merge_parts(
 def _read_part(
     path: Path, key: Sequence[str], columns: Sequence[str]
 ) -> Iterator[tuple[Any, HashedRow, "pa.RecordBatch", int, int]]:
-    """Yield the key of each row, its HashedRow, its batch and index there, and its number of characters."""
+    """Yield the key of each row, its HashedRow, its batch, its index in the batch, and its number of characters."""
     import pyarrow as pa
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as batches:
@@ -208,7 +207,7 @@ def _read_part(
 
 
 def _gather(rows: Sequence[tuple["pa.RecordBatch", int]]) -> "pa.Table":
-    """Return rows of several batches as one table. Those of one batch are contiguous and in order."""
+    """Return rows of several batches as one table. The rows of each batch are contiguous there and in order."""
     import pyarrow as pa
 
     first = {id(batch): (batch, index) for batch, index in reversed(rows)}

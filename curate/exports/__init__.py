@@ -1,10 +1,10 @@
-"""The trainers and tools that a dataset can be exported to, one file each. `curate export --to` takes the file's name:
+"""Targets of `curate export`, the trainers and tools, one file each. `--to` takes the name of the file:
 
     jsonl      records of `curate judge`
     trl        a dataset for GRPOTrainer of TRL
     verifiers  a package with a taskset
     verl       Parquet for verl's loader and scorers
 
-Each file implements `ExportTarget` of _export.py, which also has the options, the steps of an export, and the code that
-targets share. _taskset.py is copied into packages for verifiers.
+Each file implements `ExportTarget` of _export.py, which also has the options, the steps of an export, and shared code.
+The target verifiers copies _taskset.py into its packages.
 """

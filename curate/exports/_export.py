@@ -1,7 +1,7 @@
 """Write a finished dataset in the format of a trainer or a tool, streamed row by row.
 
-All files are written to a temporary folder next to the output folder; a complete one is renamed. A row that the
-target cannot express is left out, counted, and listed in left_out.jsonl.
+An export is written to a temporary folder next to the output folder, and renamed when complete. left_out.jsonl lists
+the rows that the target cannot express.
 """
 
 import json
@@ -49,13 +49,12 @@ UNSUPPORTED_LIMITS_MESSAGE = "limits other than wall time and memory, which a re
 class ExportOptions:
     """The options that, together with the dataset, decide the content of an export."""
 
-    select: str = "strongest"  # which tests a reward runs: one of STRATEGIES
-    budget: int | None = None  # maximum number of tests; None: DEFAULT_MAX_CASES, or as many as the target can run
+    select: str = "strongest"  # strategy that selects the tests of a reward: one of STRATEGIES
+    budget: int | None = None  # maximum number of tests; None: DEFAULT_MAX_CASES, or the maximum of the target
     include: tuple[str, ...] = ()  # rows to export besides trusted ones: values of curate.trust.INCLUDE_CHOICES
     verl_data_source: str = "taco"
-    # the form of the prompts; chat template arguments are recorded only
-    prompt: PromptFormat = field(default_factory=PromptFormat)
-    name: str = ""  # name of the package, if the target is one; "": the name of the output folder
+    prompt: PromptFormat = field(default_factory=PromptFormat)  # exports only record its chat template arguments
+    name: str = ""  # name of the package, for target verifiers; "": the name of the output folder
 
     def __post_init__(self) -> None:
         if self.select not in STRATEGIES:
@@ -74,36 +73,36 @@ class ExportOptions:
 
 
 class ExportTarget(Protocol):
-    """The format of a trainer or a tool. The problems that it is given contain only the tests for a reward to run.
+    """The format of a trainer or a tool. Problems passed to it contain only the selected tests.
 
-    A target with a maximum number of tests also has apply_target_limits(options). It returns the options with this
-    limit, or raises CurateError if more tests were requested.
+    A target with a maximum number of tests also has apply_target_limits(options), which returns the options with this
+    limit. It raises CurateError if the options request more tests.
     """
 
     @property
     def EXCLUSION_REASONS(self) -> Mapping[str, str]:
-        """The reasons why problems are left out, with their meanings."""
+        """The reasons for leaving problems out, with their meanings."""
 
     def unsupported_reason(self, problem: Problem, options: ExportOptions) -> str | None:
-        """Return the reason why this format cannot express the problem, one of EXCLUSION_REASONS; None if it can."""
+        """Return one of EXCLUSION_REASONS if this format cannot express the problem; None if it can."""
 
     def write(self, problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
-        """Write the files and a README.md that explains how to use them."""
+        """Write the files, and a README.md that documents their use."""
 
 
 def list_targets() -> list[str]:
-    """Return the names of all targets, which are the names of the files in curate/exports."""
+    """Return the names of all targets: the names of the files in curate/exports."""
     names = (module.name for module in pkgutil.iter_modules(exports.__path__))
     return sorted(name for name in names if not name.startswith("_"))
 
 
 def load_target(name: str) -> ExportTarget:
-    """Return the target with this name, which must be one of target_names()."""
+    """Return the target with this name, one of list_targets()."""
     return cast(ExportTarget, import_module(f"curate.exports.{name}"))
 
 
 def list_exclusion_reasons(target_name: str) -> dict[str, str]:
-    """Return the reasons why a target leaves rows out, with their meanings."""
+    """Return a target's reasons for leaving rows out, with their meanings."""
     return {**MEANINGS, **_QUESTIONS, **load_target(target_name).EXCLUSION_REASONS}
 
 
@@ -116,18 +115,16 @@ def export(
     overwrite: bool = False,
     progress: Progress = no_progress,
 ) -> Manifest:
-    """Write the dataset in the format `target_name`, one of target_names(), into the folder `out` and return the
-    manifest.
+    """Export a dataset into the folder `out` and return the manifest of the export.
 
-    dataset    the folder of a finished dataset
-    overwrite  replace an earlier export in the folder
-    progress   called with the progress
+    dataset      the folder of a finished dataset
+    target_name  one of list_targets()
+    overwrite    replace an earlier export in the folder
+    progress     called with the progress
 
-    Rows that are not trusted (curate/trust.py) are left out unless the options include them, and so are rows that the
-    target cannot express.
-
-    Raises CurateError if the dataset is not finished or was altered, if none of its rows can be exported, or if `out`
-    must not be replaced.
+    Leaves out rows that the target cannot express, and untrusted rows (curate/trust.py) unless the options include
+    them. Raises CurateError if the dataset is unfinished or altered, if no row can be exported, or if `out` must not be
+    replaced.
     """
     target = load_target(target_name)
     options = _complete_options(target_name, out, options)
@@ -143,9 +140,9 @@ def export(
             target.write(_select_exportable(stored, target, options, left_out, file, progress), folder, options)
         exported = len(stored) - left_out.total()
         if not exported:
-            why = "; ".join(f"{reason}: {list_exclusion_reasons(target_name)[reason]}" for reason in left_out)
-            why = why or "The dataset has no rows"
-            raise CurateError(f"{dataset}: no row can be exported to {target_name}. {why}.")
+            meanings = list_exclusion_reasons(target_name)
+            causes = "; ".join(f"{reason}: {meanings[reason]}" for reason in left_out) or "The dataset has no rows"
+            raise CurateError(f"{dataset}: no row can be exported to {target_name}. {causes}.")
         manifest = {
             **plan,
             "counts": {"rows": len(stored), "exported": exported, "left_out": dict(sorted(left_out.items()))},
@@ -166,7 +163,7 @@ def _select_exportable(
     file: TextIO,
     progress: Progress,
 ) -> Iterator[Problem]:
-    """Yield the rows to export with the tests to export. Count the others by reason, and list them in the file."""
+    """Yield the rows to export, with their selected tests. Count the others by reason, and list them in the file."""
     for row in range(len(stored)):
         problem = stored.load(row)
         problem = replace(problem, tests=_select_tests(problem, options))
@@ -182,9 +179,9 @@ def _select_exportable(
 
 
 def find_finished_export(dataset: Path, target_name: str, out: Path, options: ExportOptions) -> Manifest | None:
-    """Return the manifest of the export in `out` if it was made from this dataset with these options.
+    """Return the manifest of the export in `out` if it has this dataset and these options; None otherwise.
 
-    Raises CurateError if the dataset is not finished.
+    Raises CurateError if the dataset is unfinished.
     """
     plan = _build_plan(dataset, target_name, _complete_options(target_name, out, options))
     wanted = json.loads(json.dumps({**plan, "curate": metadata.version("curate-code")}))  # tuples become lists
@@ -196,7 +193,7 @@ def find_finished_export(dataset: Path, target_name: str, out: Path, options: Ex
 
 
 def _build_plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
-    """Return the part of an export's manifest about its dataset and its final options."""
+    """Return the entries of an export's manifest for its dataset and its final options."""
     before = output_folder.read_manifest(dataset)
     names = {
         "content_hash": before.content_hash,
@@ -228,16 +225,16 @@ def _check_replaceable(out: Path, *, overwrite: bool) -> None:
     except (OSError, ValueError):
         is_export = False
     if not is_export:
-        raise CurateError(f"{out} exists and is not an export of this program. Choose another --out.")
+        raise CurateError(f"{out} exists and is not an export of curate. Choose another --out.")
     if not overwrite:
         raise PlanMismatchError(
-            f"{out} holds an export already. Choose another --out, or add --overwrite to replace it."
+            f"{out} already holds an export. Choose another --out, or add --overwrite to replace it."
         )
 
 
 @contextmanager
 def _temporary_folder(out: Path) -> Iterator[Path]:
-    """Lock `out`, and yield an empty folder next to it, which is deleted afterwards unless renamed.
+    """Lock `out` and yield an empty folder next to it. Deletes the folder afterwards, unless it was renamed.
 
     Raises CurateError while another export to `out` is running.
     """
@@ -252,17 +249,17 @@ def _temporary_folder(out: Path) -> Iterator[Path]:
 
 
 def make_conversation(problem: Problem, prompt: PromptFormat) -> Chat:
-    """Return the messages of the conversation about a problem: the system prompt, if there is one, and the question."""
+    """Return the messages that ask for a solution: the system prompt, if any, and the question."""
     return prompt.chat(problem.statement, problem.starter_code, problem.tests)
 
 
 def make_question(problem: Problem, prompt: PromptFormat) -> str:
-    """Return the content of the conversation's last message, without the system prompt."""
+    """Return the last message of the conversation, without the system prompt."""
     return make_conversation(problem, prompt)[-1]["content"]
 
 
 def collect_common_values(problem: Problem) -> dict[str, Any]:
-    """Return the values of columns that most formats have."""
+    """Return the values of columns that most formats share."""
     return {
         "id": problem.id,
         "source": problem.source,
@@ -274,7 +271,7 @@ def collect_common_values(problem: Problem) -> dict[str, Any]:
 def write_readme(folder: Path, text: str, prompt: PromptFormat, remedy: str) -> None:
     """Write README.md, with a note about the arguments of the chat template if there are any.
 
-    remedy: a sentence on how to pass them to the trainer
+    remedy: the sentence that explains how to pass them to the trainer
     """
     if prompt.template_arguments:
         arguments = ", ".join(f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items())
@@ -298,16 +295,16 @@ def make_suite_record(suite: Suite) -> dict[str, Any]:
 
 
 def get_conversation_type() -> "pa.DataType":
-    """Return the type of a column of conversations that datasets and trainers use."""
+    """Return the Arrow type of a column of conversations."""
     import pyarrow as pa
 
     return pa.list_(pa.struct({"role": pa.string(), "content": pa.string()}))
 
 
 def write_parquet(rows: Iterable[Row], schema: "pa.Schema", path: Path, *, tests: Callable[[Row], str]) -> None:
-    """Write the columns of the schema. At most one row group is held in memory.
+    """Write the columns of the schema. Memory holds one row group.
 
-    tests: returns the tests of a row as text, nearly all of its bytes
+    tests: returns the tests of a row as text; their length is the estimated size of the row
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

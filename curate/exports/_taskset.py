@@ -1,6 +1,6 @@
-"""Programming problems for verifiers: rewards are executed in the sandbox of curate-code.
+"""Programming problems for verifiers, in problems.parquet. The sandbox of curate-code judges the programs.
 
-Written by `curate export --to verifiers`, with problems.parquet beside it."""
+`curate export --to verifiers` wrote both files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ class ProblemTask(CodeTask[ProblemData]):
 
 
 class ProblemEnvironmentConfig(vf.EnvConfig):
-    # Programs run in curate's sandbox, so a local process is enough; without this, verifiers would start a container in
+    # Programs run in curate's sandbox, so a local process suffices. By default, verifiers would start a container in
     # Prime's cloud for each reply.
     agent: vf.AgentConfig = vf.AgentConfig.model_validate(
         {"harness": {"id": "null"}, "runtime": {"type": "subprocess"}}

@@ -1,6 +1,6 @@
-"""Write problems.jsonl, in which each line is a record of `curate judge` with further fields for trainers.
+"""Write problems.jsonl: records of `curate judge`, with further fields for trainers.
 
-The program in a record, `code`, is the reference. Replace it by a submission to judge it with `curate judge`.
+The program in a record, `code`, is the reference. To judge a submission with `curate judge`, put it there instead.
 """
 
 import json
@@ -22,8 +22,8 @@ EXCLUSION_REASONS = {"limits": UNSUPPORTED_LIMITS_MESSAGE}
 _README = """# Problems as JSON Lines
 
 `problems.jsonl` holds a record of `curate judge` per line: `id`, `kind`, `fn_name`, `tests`, `time_limit_s`,
-`memory_limit_mb`, `checker`, and the reference as `code` (null where none was verified) in `language`. Beside these:
-`prompt`, `statement`, `starter_code`, `source`, `url`, `licence`.
+`memory_limit_mb`, `checker`, and the reference as `code` (null if none was verified) in `language`. Further fields are
+`prompt`, `statement`, `starter_code`, `source`, `url` and `licence`.
 
     curate judge problems.jsonl --out verdicts.jsonl
 """
@@ -37,7 +37,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     with (folder / "problems.jsonl").open("w", encoding="utf-8") as file:
         for problem in problems:
             file.write(json.dumps(_make_record(problem, options.prompt), ensure_ascii=False) + "\n")
-    write_readme(folder, _README, options.prompt, "Give them to your sampler.")
+    write_readme(folder, _README, options.prompt, "Pass them to your sampler.")
 
 
 def _make_record(problem: Problem, prompt: PromptFormat) -> dict[str, object]:

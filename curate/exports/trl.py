@@ -1,6 +1,6 @@
 """Write train.parquet for TRL: a conversation in `prompt`, and columns that are keyword arguments of reward functions.
 
-`rewards.trl.code_reward` judges by the column `tests`, which has complete suites: cases, checker, referee and limits.
+The column `tests` has the complete suites by which `rewards.trl.code_reward` judges.
 """
 
 from collections.abc import Iterable
@@ -57,4 +57,4 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     )
     write_parquet(rows, schema, folder / "train.parquet", tests=itemgetter("tests"))
     arguments = dict(options.prompt.template_arguments)
-    write_readme(folder, _README, options.prompt, f"Give TRL `GRPOConfig(chat_template_kwargs={arguments!r})`.")
+    write_readme(folder, _README, options.prompt, f"Pass `GRPOConfig(chat_template_kwargs={arguments!r})` to TRL.")

@@ -1,7 +1,6 @@
-"""Write a package for verifiers. Once the folder is installed, the name of the package can be used as a taskset.
+"""Write a package for verifiers. Once installed, its name is the name of a taskset.
 
-The package contains the problems as Parquet. Rewards are computed in curate's sandbox, so suites are exported
-completely.
+The package contains the problems as Parquet, with complete suites, because curate's sandbox judges the programs.
 """
 
 import re
@@ -41,13 +40,13 @@ A package with the taskset `{name}`, for verifiers 0.4 or newer, in an environme
     vf-eval {name} --model MODEL --client.base-url http://HOST:8000/v1 --client.api-key-var KEY --no-push
 
 KEY is the name of an environment variable that contains the server's key; without --no-push, the results go to Prime
-Intellect. The environment runs verifiers' harness
-`null`, which only talks to the model, as a process of this machine (runtime `subprocess`); verifiers prepares it with
-uv. To use another harness or runtime, give --env.agent.harness.id and --env.agent.runtime.type.
+Intellect. The environment runs verifiers' harness `null`, which only sends prompts to the model, as a local process
+(runtime `subprocess`); verifiers prepares it with uv. To use another harness or runtime, set --env.agent.harness.id and
+--env.agent.runtime.type.
 
-A reply is rewarded with 1.0 if the program in its last fenced block passes every test in the sandbox, else 0.0. When
-the sandbox fails, the trace has an error and no reward. Where many processes score, set CURATE_URL to the address of
-one `curate serve`.
+The reward is 1.0 if the program in the last fenced block of a reply passes every test in the sandbox, else 0.0. If the
+sandbox fails, the trace has an error and no reward. If many processes score, set CURATE_URL to the address of one
+`curate serve`.
 """
 
 
@@ -56,7 +55,7 @@ def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
 
 
 def make_package_name(folder: str) -> str:
-    """Return a package name made from the name of the folder; its prefix distinguishes it from other packages."""
+    """Return the package name for a folder. The prefix prevents conflicts with other packages."""
     return f"curate_{re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_') or 'problems'}"
 
 
@@ -83,5 +82,5 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     shutil.copyfile(_TASKSET, inner / "taskset.py")
     (inner / "__init__.py").write_text(_INIT.format(**names))
     (folder / "pyproject.toml").write_text(_PYPROJECT.format(**names))
-    remedy = "Give them to the model as `chat_template_kwargs` of its sampling arguments."
+    remedy = "Pass them to the model as `chat_template_kwargs` of its sampling arguments."
     write_readme(folder, _README.format(**names), prompt, remedy)

@@ -1,10 +1,10 @@
 """Write train.parquet for verl, which chooses its default scorer by `data_source`.
 
 For the names in SCORED_BY_VERL the scorer is verl's prime_code, or its client of SandboxFusion if a URL is configured.
-This scorer takes tests in APPS's form, {"inputs", "outputs", "fn_name"}, and has its own rules. Once a test has
-failed, it counts only the first ten tests, so a program that fails the eleventh gets full marks. So at most ten tests
-are exported, without rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all tests
-in curate's sandbox; then every row that a record can express is exported.
+This scorer takes tests in APPS's form, {"inputs", "outputs", "fn_name"}. Once a test has failed, it counts only the
+first ten tests, so a program that fails the eleventh gets full marks. Therefore the export has at most ten tests per
+row, and no rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all tests in curate's
+sandbox.
 
 See verl/utils/reward_score/__init__.py, prime_code/testing_util.py and sandbox_fusion/utils.py of verl 0.9.1.
 """
@@ -34,14 +34,14 @@ SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
 _COUNTED_TESTS = 10
 # Checkers that verl's comparison approximates; it accepts 1.0 for 1.
 _TEXT_CHECKERS, _CALL_CHECKERS = ("lcb",), ("lcb", "exact")
-_SECONDS_FOR_CALLS = 3.0  # for all calls together: verl's scorer has six seconds, on a machine that may be slower
-_SECONDS_PER_TEST = 5.0  # verl's scorer has ten
+_SECONDS_FOR_CALLS = 3.0  # for all calls; verl's scorer allows six, on a machine that may be slower
+_SECONDS_PER_TEST = 5.0  # verl's scorer allows ten
 EXCLUSION_REASONS = {
     "limits": UNSUPPORTED_LIMITS_MESSAGE,
-    "checker": "a checker that verl's scorer lacks, unlike rewards.verl: choose another --verl-data-source",
+    "checker": "a checker that verl's scorer lacks; choose another --verl-data-source to use rewards.verl",
     "arguments": "calls with arguments or values that verl cannot receive or would alter: no arguments at all, "
     "dictionaries keyed by numbers, integers of thousands of digits",
-    "assertions": "tests that are Python code, unlike for rewards.verl: choose another --verl-data-source",
+    "assertions": "tests that are Python code; choose another --verl-data-source to use rewards.verl",
     "slow": "a reference that may need more time than verl's scorer allows",
 }
 _README = """# Problems for verl
@@ -52,17 +52,18 @@ _README = """# Problems for verl
 
 {scoring}
 
-To have answers judged in the sandbox of curate-code instead, by its checkers and limits, over all tests:
+To judge completions in the sandbox of curate-code instead, with its checkers and limits, by all tests:
 
     reward.custom_reward_function.path=pkg://rewards.verl reward.custom_reward_function.name=compute_score
 
-where many processes score, with CURATE_URL set to the address of one `curate serve`.
+If many processes score, set CURATE_URL to the address of one `curate serve`.
 """
-_VERL_SCORES = """`data_source` is {name}: verl scores with its own `prime_code`, which gives the share of the
-first ten tests. It accepts some wrong answers (the first element of an expected list, numbers within 1e-5) and rejects
-right programs that read `sys.stdin.buffer`, import `*` or assign to what they imported, because it runs them inside a
-function. Its `sandbox_fusion` (`reward.sandbox_fusion.url=http://HOST:8080/run_code`, of a `curate serve`) has none of
-these faults, but rejects functions that return text, and gives 0 when the service is unreachable."""
+_VERL_SCORES = """`data_source` is {name}: verl scores with its own `prime_code`, which returns the share of passed
+tests among the first ten. It accepts some wrong outputs: the first element of an expected list, and numbers within
+1e-5. It rejects right programs that read `sys.stdin.buffer`, import `*` or assign to imported names, because it runs
+them inside a function. Its `sandbox_fusion` (`reward.sandbox_fusion.url=http://HOST:8080/run_code`, of a `curate
+serve`) has none of these faults. However, it rejects functions that return text, and returns 0 if the service is
+unreachable."""
 _CURATE_SCORES = "`data_source` is {name}, which verl's own scorers do not support: configure the reward below."
 
 
@@ -72,9 +73,9 @@ def apply_target_limits(options: ExportOptions) -> ExportOptions:
         return options
     if options.select == "all" or (options.budget or 0) > _COUNTED_TESTS:
         raise CurateError(
-            f"verl's scorer of data_source {options.verl_data_source} counts the first {_COUNTED_TESTS} tests only. "
-            f"Add --budget {_COUNTED_TESTS} and --select longest or strongest; or --verl-data-source curate, and score "
-            "with rewards.verl."
+            f"verl's scorer of data_source {options.verl_data_source} counts only the first {_COUNTED_TESTS} tests. "
+            f"Add --budget {_COUNTED_TESTS} and --select longest or strongest; or add --verl-data-source curate and "
+            "score with rewards.verl."
         )
     return replace(options, budget=options.budget or _COUNTED_TESTS)
 
@@ -114,7 +115,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
     readme = _README.format(scoring=scoring.format(name=options.verl_data_source))
     arguments = options.prompt.template_arguments.items()
     given = (f"+data.apply_chat_template_kwargs.{name}={json.dumps(value)}" for name, value in arguments)
-    write_readme(folder, readme, options.prompt, f"Give verl `{' '.join(given)}`.")
+    write_readme(folder, readme, options.prompt, f"Pass `{' '.join(given)}` to verl.")
 
 
 def _make_rows(problems: Iterable[Problem], options: ExportOptions) -> Iterator[Row]:
@@ -134,12 +135,12 @@ def _get_ground_truth(row: Row) -> str:
 
 
 def _make_ground_truth(suite: Suite) -> dict[str, object]:
-    """Return the suite in APPS's form, which verl reads, with further fields that only rewards.verl reads."""
+    """Return the suite in APPS's form for verl, with further fields that only rewards.verl reads."""
     cases = suite.cases
     if suite.entry_point is not None:
         cases = tuple(map(_convert_call, cases))
     elif suite.checker == "lcb":
-        # The checker `lcb` ignores the difference, but verl compares lines as they are with stripped lines.
+        # The checker `lcb` strips lines on both sides, verl only those of the output.
         cases = tuple(Case(case.input, _strip_lines(case.expected)) for case in cases)
     fields = {
         name: value for name, value in make_suite_record(suite).items() if name not in ("kind", "tests", "fn_name")
@@ -150,9 +151,9 @@ def _make_ground_truth(suite: Suite) -> dict[str, object]:
 
 
 def _convert_call(case: Case) -> Case:
-    """Return the call with one argument a line.
+    """Return the call with one argument per line.
 
-    Values are written as Python's json module writes them, because one of verl's scorers compares that text.
+    Python's json module formats the values, because one of verl's scorers compares that text.
     """
     arguments = "\n".join(map(json.dumps, json.loads(case.input)))
     return Case(arguments, json.dumps(json.loads(case.expected)))
@@ -163,20 +164,17 @@ def _strip_lines(text: str) -> str:
 
 
 def _is_expressible(case: Case, by_verl: bool) -> bool:
-    """Return whether a call can be written as JSON and, if verl scores it, be passed and compared without changes."""
+    """Return whether a call can be written as JSON and, if verl scores it, passed and compared unchanged."""
     try:
         arguments, value = json.loads(case.input), json.loads(case.expected)
-    except ValueError:  # an integer of more digits than Python reads
+    except ValueError:  # an integer has more digits than Python reads
         return False
     first = value[0] if isinstance(value, list) and value else None
     return not by_verl or (bool(arguments) and not any(map(_is_keyed_by_integers, (arguments[0], value, first))))
 
 
 def _is_keyed_by_integers(value: object) -> bool:
-    """Return whether this is a dictionary, perhaps empty, whose keys are all integers.
-
-    verl's scorer rewrites such a dictionary and drops the other values.
-    """
+    """Return whether this is a dictionary with only integer keys, or an empty one, which verl's scorer would alter."""
     return isinstance(value, dict) and all(map(_is_integer, value))
 
 

@@ -1,7 +1,7 @@
-"""The location of a table's rows: the value after NAME= in --source, and the files in a folder.
+"""The location of a table, which follows NAME= in --source, and the files in a folder. It has one of the forms
 
-PATH?release=v5&from=2024-08-01      options for the source follow the location
-source.toml                          a file with `location`, relative to the file, and the options
+PATH_OR_HUB_ID?release=v5&from=2024-08-01    followed by options for the source
+source.toml                                  a file with the options and `location`, relative to the file
 """
 
 import json
@@ -35,12 +35,12 @@ STATE = "state.json"  # of a data set that `datasets` saved; it names the files 
 # Files without rows, which the tools of the Hub write.
 _METADATA_FILES = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", STATE)
 
-# PATH?OPTIONS, or the content of such a TOML file, with a location relative to the working folder.
+# Text in one of these forms, or the content of such a TOML file, with a location relative to the working folder.
 LocationSpec = str | Mapping[str, Any]
 
 
 def split_location(location: LocationSpec) -> tuple[str, dict[str, Any]]:
-    """Split a location into a path or Hub id, and options. Raises CurateError if they cannot be read."""
+    """Split a location into a path or Hub id, and options. Raises CurateError if it cannot be parsed."""
     if isinstance(location, Mapping):
         path_or_id, options = split_location(location["location"])
         return path_or_id, options | {name: value for name, value in location.items() if name != "location"}
@@ -53,7 +53,7 @@ def split_location(location: LocationSpec) -> tuple[str, dict[str, Any]]:
         pairs = []
     if not pairs or len(dict(pairs)) < len(pairs):
         raise CurateError(
-            f"{location}: what follows the ? must look like from=2024-08-01&to=2025-02-01, with each name once."
+            f"{location}: invalid options after the ?. Write them like from=2024-08-01&to=2025-02-01, each name once."
         )
     path_or_id, options = _split_toml_location(path_or_id)
     return path_or_id, options | dict(pairs)
@@ -72,12 +72,12 @@ def _split_toml_location(path_or_id: str) -> tuple[str, dict[str, Any]]:
         raise CurateError(f'{path}: it has no location. Write: location = "PATH or Hub id"')
     if (path.parent / Path(inner).expanduser()).exists() or not HUB_ID.fullmatch(inner):
         inner = str(path.parent / Path(inner).expanduser())
-    # TOML has dates. As text they are the same as in a query, and a manifest can hold them.
+    # Convert TOML dates to text, as in a query, because JSON has no dates.
     return inner, json.loads(json.dumps(options, default=str))
 
 
 def get_format(path: Path) -> str:
-    """Return the suffix of a file if it is one of FORMATS or FALLBACK_FORMATS; otherwise the empty text."""
+    """Return the suffix of a file if it is one of FORMATS or FALLBACK_FORMATS; otherwise an empty text."""
     name = path.name.lower()
     if name in _METADATA_FILES:
         return ""
@@ -92,8 +92,7 @@ def check_format(path: Path) -> None:
         raise CurateError(f"{path}: an archive. Unpack it, and give the folder.")
     if path.suffix in (*COMPRESSION_SUFFIXES, ".bz2"):
         raise CurateError(
-            f"{path}: this compression is not read. Unpack it; .jsonl, .json, .csv and .tsv may end in .gz, .zst or "
-            ".xz."
+            f"{path}: unsupported compression. Unpack it; .jsonl, .json, .csv and .tsv may end in .gz, .zst or .xz."
         )
     raise CurateError(
         f"{path}: not a file of rows. Give a file that ends in {LISTED_FORMATS}; the last four may also end in .gz, "
@@ -102,7 +101,7 @@ def check_format(path: Path) -> None:
 
 
 def find_files_with_rows(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
-    """Return the files in a folder to read, in order, as `locate` describes them. Raises CurateError if none is found.
+    """Return the files to read in a folder, in order, by the rules of `locate`. Raises CurateError if there are none.
 
     location: the name of the folder in error messages
     pattern: a pattern that the files must match; None: all
@@ -121,20 +120,20 @@ def find_files_with_rows(folder: Path, location: str, pattern: str | None = None
             return tuple(files if pattern else train or files)
     if pattern:
         check_format(sorted(paths)[0])
-    raise CurateError(f"{location}: no file inside that can be read ({LISTED_FORMATS}). Give the folder of the data.")
+    raise CurateError(f"{location}: no supported file inside ({LISTED_FORMATS}). Give the folder of the data.")
 
 
 def list_files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder. Raises OSError or CurateError rather than omit a file silently."""
+    """Yield the files below a folder. Raises OSError or CurateError if a folder or file cannot be read."""
 
     def fail(error: OSError) -> None:
         raise error
 
-    for path_or_id, folders, names in os.walk(folder, onerror=fail):
-        # Folders that begin with a dot are caches of download tools.
+    for parent, folders, names in os.walk(folder, onerror=fail):
+        # Folders whose names begin with a dot are caches of download tools.
         folders[:] = [name for name in folders if not name.startswith(".")]
-        shown = [name for name in names if not name.startswith(".")]
-        for path in (Path(path_or_id, name) for name in _exclude_caches(Path(path_or_id), shown)):
+        visible = [name for name in names if not name.startswith(".")]
+        for path in (Path(parent, name) for name in _exclude_caches(Path(parent), visible)):
             if path.is_file():
                 yield path
             elif path.is_symlink() and get_format(path):
@@ -142,13 +141,13 @@ def list_files_below(folder: Path) -> Iterator[Path]:
 
 
 def _exclude_caches(folder: Path, names: list[str]) -> list[str]:
-    """Return the names without Arrow files with results of `map` and `filter`, which `datasets` writes.
+    """Return the names except caches of `map` and `filter`, Arrow files that `datasets` writes.
 
     Raises CurateError if a file with rows is missing.
     """
     rows = None
     if STATE in names:
-        with suppress(ValueError, KeyError, TypeError):  # written by something else
+        with suppress(ValueError, KeyError, TypeError):  # `datasets` did not write the file
             rows = [file["filename"] for file in json.loads((folder / STATE).read_bytes())["_data_files"]]
     if rows is None:
         prepared = "dataset_info.json" in names  # in the cache of `datasets`
@@ -159,6 +158,6 @@ def _exclude_caches(folder: Path, names: list[str]) -> list[str]:
 
 
 def _make_sort_key(path: Path) -> list[tuple[int, str]]:
-    """Return a sort key by which test comes before test2, and test2 before test10."""
+    """Return a sort key that orders test, test2 and test10 by number."""
     parts = re.split(r"(\d+)", str(path.with_suffix("")))
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -1,6 +1,4 @@
-"""Find the text of a problem in a prompt.
-
-A prompt may be a conversation in one of the usual forms:
+"""Find the text of a problem in a prompt, which has one of these forms:
 
 a text, such as that of a statement
 [{"role": "user", "content": "..."}]              TRL, verl and chat datasets; content may be a list of parts
@@ -8,9 +6,8 @@ a text, such as that of a statement
 {"messages": [...]}                               a conversation inside an object
 '[{"role": "user", "content": "..."}]'            any of these as JSON text
 
-Datasets wrap every statement in a template, which makes different statements look similar. Only wordings known from the
-sources are removed, and only at the beginning and the end of a text, so a statement that merely mentions them stays
-whole. This is for comparisons only; each source defines the statement in a dataset.
+Templates make different statements look similar, so comparisons strip them. Only wordings of known sources are removed,
+and only at the beginning and the end of a text, so statements that mention them stay whole.
 """
 
 import json
@@ -57,7 +54,7 @@ _SIGNATURE = re.compile(r"\s*The function to implement:\s*\n(.*)\Z", re.DOTALL)
 
 
 def strip_prompt_template(text: str) -> str:
-    """Return the text without the known wordings at its beginning and end, also several in a row."""
+    """Return the text without any known wordings at its beginning and end."""
     text = _strip_curate_prompt(text)
     begin = 0
     while head := _HEAD.match(text, begin):
@@ -74,7 +71,7 @@ def strip_prompt_template(text: str) -> str:
 
 
 def _strip_curate_prompt(text: str) -> str:
-    """Return the text of a prompt made by curate, such as in an export, without the instructions after the problem."""
+    """Return the text of a prompt that curate made, such as for an export, without the instructions at the end."""
     if not text.rstrip().endswith(_FORM):
         return text
     task = max(map(text.rfind, _TASKS))
@@ -82,7 +79,7 @@ def _strip_curate_prompt(text: str) -> str:
 
 
 def split_primeintellect_prompt(prompt: str) -> tuple[str, str]:
-    """Return the statement and the starter code inside the prompt that all problems of PrimeIntellect share."""
+    """Return the statement and the starter code in a prompt with PrimeIntellect's template."""
     statement = _PRIMEINTELLECT_TAIL.sub("", _PRIMEINTELLECT_HEAD.sub("", prompt))
     signature = _SIGNATURE.search(statement)
     if signature is None:
@@ -96,8 +93,7 @@ def extract_prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     value   a prompt in one of the forms above
     nested  number of values around the prompt
 
-    The texts are the text itself, or the user's messages of a conversation. If there are none, they are the system
-    prompts; without these, the list is empty. A model's messages never count.
+    These are a plain text itself, or the user's messages of a conversation; without any, the system prompts.
     """
     if isinstance(value, str):
         parsed = _parse_conversation(value) if nested < _MAX_NESTING else None
@@ -127,7 +123,7 @@ def _is_message(value: Any) -> bool:
 
 
 def _get_text_by(roles: tuple[str, ...], message: dict[str, Any]) -> str:
-    """Return the text of a message if its author has one of these roles, and otherwise an empty text."""
+    """Return the text of a message if its author has one of these roles; otherwise an empty text."""
     role = next(message[name] for name in _ROLES if isinstance(message.get(name), str))
     content = next((message[name] for name in _CONTENTS if message.get(name)), "")
     if role.lower() not in roles:

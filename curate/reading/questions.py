@@ -1,10 +1,10 @@
-r"""Questions of mathematics with one final answer, and the reasons for which others cannot be rewarded.
+r"""Reject questions of mathematics without a single final answer, with one of these reasons:
 
-proof            it asks for a proof
+proof            the question asks for a proof
 no_answer        the source has no answer
-multiple_choice  it offers choices, so a guess is often right
-several_parts    it asks for several things, or its answer has several parts
-image            it refers to a figure that is not there; a figure in Asymptote is text that a model can read
+multiple_choice  the question offers choices, so a guess is often right
+several_parts    the question or its answer has several parts
+image            the question refers to a missing figure; a figure in Asymptote is text that a model can read
 """
 
 import re
@@ -19,7 +19,7 @@ _ASKS = re.compile(
     r"\?|\b(?:find|determine|compute|calculate|evaluate|solve|simplify|what|how (?:many|much)|express|give|list)\b",
     re.IGNORECASE,
 )
-_LINE = r"(?:^|[\n.:;?!$])\s{0,20}(?:\*\*|\\item)?\s{0,20}"  # labels of parts begin a line, or follow a sentence
+_LINE = r"(?:^|[\n.:;?!$])\s{0,20}(?:\*\*|\\item)?\s{0,20}"  # labels of parts begin a line or follow a sentence
 _PARTS = [
     [re.compile(rf"{_LINE}{label}", re.IGNORECASE) for label in labels]
     for labels in (
@@ -63,7 +63,6 @@ def check_question(statement: str, answer: str) -> None:
 
 
 def _occur_in_order(labels: Sequence[re.Pattern[str]], text: str) -> bool:
-    """Return whether the labels occur in a text, one after another."""
     offset = 0
     for label in labels:
         if (found := label.search(text, offset)) is None:

@@ -1,4 +1,4 @@
-"""Check that the arguments of a test fit its function. Those of a test of another problem often do not."""
+"""Check that the arguments of a test fit its function. A mismatch reveals a test of another problem."""
 
 import ast
 from functools import lru_cache
@@ -16,7 +16,7 @@ _VALUES: dict[str, tuple[type, ...]] = {
 
 
 def find_argument_mismatch(starter_code: str, entry_point: str, arguments: list[object]) -> str | None:
-    """Return the mismatch of the arguments, or None if they fit or the starter code is ambiguous."""
+    """Return a description of the mismatch; None if the arguments fit or the starter code is ambiguous."""
     function = _find_function(starter_code, entry_point)
     if function is None or function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
         return None
@@ -33,13 +33,13 @@ def find_argument_mismatch(starter_code: str, entry_point: str, arguments: list[
 
 
 def find_parameter_names(starter_code: str, entry_point: str) -> list[str] | None:
-    """Return the names of the function's parameters, in order, or None if the starter code does not show them."""
+    """Return the names of the function's parameters, in order; None if the starter code lacks the function."""
     function = _find_function(starter_code, entry_point)
     return None if function is None else [parameter.arg for parameter in _list_parameters(function)]
 
 
 def find_sole_function_name(starter_code: str) -> str | None:
-    """Return the name of the function that the starter code asks for; None unless there is exactly one."""
+    """Return the name of the only public function in the starter code; None if it has several or none."""
     names = {function.name for function in _parse_functions(starter_code) if not function.name.startswith("_")}
     return names.pop() if len(names) == 1 else None
 
@@ -52,9 +52,9 @@ def _find_function(starter_code: str, entry_point: str) -> ast.FunctionDef | Non
     return next((function for function in _parse_functions(starter_code) if function.name == entry_point), None)
 
 
-@lru_cache(8)  # all tests of a problem have the same
+@lru_cache(8)  # all tests of a problem have the same starter code
 def _parse_functions(starter_code: str) -> list[ast.FunctionDef]:
-    """Return the functions in starter code. It ends where a body should begin, so a body is added before parsing."""
+    """Return the functions in starter code. It lacks the last body, so this adds `pass` before parsing."""
     last = starter_code.rstrip().splitlines()[-1:] or [""]
     indent = len(last[0]) - len(last[0].lstrip()) + 4
     try:

@@ -1,4 +1,4 @@
-"""Detect the languages of solutions, and choose the solutions of a problem to execute, the cheapest first."""
+"""Detect the languages of solutions, and select the solutions of a problem to execute, the cheapest first."""
 
 import ast
 import re
@@ -23,10 +23,10 @@ _PYTHON2_NAMES = {"raw_input", "xrange", "unichr", "basestring", "execfile"}
 def parse_solution(text: str, stated: str = "") -> Program:
     """Return the solution inside `text`, without its Markdown fence, and its language.
 
-    The language is "python" (3), "python2", "cpp", "unknown" or another word of the source.
+    The language is "python" (3), "python2", "cpp", "unknown" or another name from the source.
 
-    stated  the language as the source states it. Another language than Python is kept; Python is checked, because many
-            such solutions are Python 2 or not Python at all
+    stated  language that the source states. Only Python is checked, because many such solutions are in Python 2 or in
+            another language
     """
     source, label = strip_code_fence(text)
     stated_language = (stated or label).strip().lower()
@@ -40,7 +40,7 @@ def parse_solution(text: str, stated: str = "") -> Program:
 
 
 def strip_code_fence(text: str) -> tuple[str, str]:
-    """Return the content of a Markdown code fence and the fence's label, or the text itself if there is no fence."""
+    """Return the content and the label of a Markdown code fence, or the text itself and "" without a fence."""
     fence = _FENCE.search(text)
     return (fence[2], fence[1]) if fence else (text, "")
 
@@ -57,7 +57,7 @@ def guess_language(source: str) -> str:
             return "unknown"
         return "python2" if _PYTHON2.search(source) else "python"
     if re.search(r"\bversion|NameError|PY[23]\b", source):
-        return "python"  # it checks the Python version, so it may name builtins of Python 2
+        return "python"  # the program checks the Python version, so it may name builtins of Python 2
     used: set[str] = set()
     defined: set[str] = set()
     for node in ast.walk(tree):
@@ -71,9 +71,9 @@ def guess_language(source: str) -> str:
 
 
 def select_candidates(problem: Problem, languages: Sequence[str]) -> list[Program]:
-    """Return the problem's distinct solutions in one of the `languages` that can be run on its tests.
+    """Return the problem's distinct solutions in the `languages` that its tests can run.
 
-    Python comes first, because it need not be compiled, and then the shortest solution, usually the cheapest to run.
+    Python, which needs no compiler, comes first, and then the shortest solution, usually the cheapest to run.
     """
     fitting = [name for name in languages if not problem.tests.needs_python or load(name).CALLABLE]
     distinct = dict.fromkeys(solution for solution in problem.solutions or () if solution.source.strip())

@@ -1,4 +1,4 @@
-"""Derive the limits for a reference. The time that a source states is for C++, so Python gets several times that."""
+"""Derive the limits of a test. Sources state times for C++, so Python gets a multiple."""
 
 import re
 from collections.abc import Mapping
@@ -21,11 +21,10 @@ _MEGABYTES = {
 
 
 def derive_limits(stated_time: object, stated_memory: object) -> Limits:
-    """Return the limits of one test from a source's own words, such as "2.0 seconds" and "256 megabytes".
+    """Derive the limits of one test from a source's stated ones, such as "2.0 seconds" and "256 megabytes".
 
-    The wall time is 5 times the stated time, but at least 6 s and at most 12 s. It is 10 s if no time is stated or the
-    time cannot be read. The memory is the stated memory, but at least 512 MB and at most 1024 MB. It is 1024 MB if none
-    is stated.
+    The wall time is 5 times the stated time, within 6 to 12 s; 10 s if it is missing or unreadable. The memory is the
+    stated memory, within 512 to 1024 MB; 1024 MB if it is missing or unreadable.
     """
     seconds = _parse_quantity(stated_time, _SECONDS)
     megabytes = _parse_quantity(stated_memory, _MEGABYTES)

@@ -1,8 +1,7 @@
 """Stream the rows of a dataset on disk or on the Hub as plain dictionaries, one batch of a file at a time.
 
-A table can be divided into shards, ranges of rows that can be read without reading what is before them. A shard begins
-at a row group of a Parquet file, at a record batch of an Arrow file, or at a line of a plain JSONL file. Any other file
-can only be read from its beginning, so a table with such a file is a single shard.
+A table can be divided into shards, ranges of rows that can be read independently. A shard begins at a Parquet row
+group, an Arrow record batch, or a line of a plain JSONL file. A table with any other file is a single shard.
 """
 
 import csv
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
-# Rows with all their tests can take tens of megabytes, so only a few are held at once.
+# A row with all its tests can take tens of megabytes, so memory holds only a few.
 BATCH_ROWS = 16
 _MAX_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
 _ARROW_MAGIC = b"ARROW1"  # the first bytes of an Arrow file with an index
@@ -48,9 +47,9 @@ _BLANK_BYTES = 64  # longer lines count as rows, without a check for Unicode bla
 class RowPosition:
     """A position between two rows of a table.
 
-    position  number of the table's rows before it
-    offset    its position in the file: a byte of a JSONL file, or the number of a row group or record batch
-    line      the number of the line there, in a JSONL file
+    position  number of rows of the table before it
+    offset    position in the file: a byte of a JSONL file, or the index of a row group or record batch
+    line      line number in a JSONL file, from 1
     """
 
     position: int = 0
@@ -63,9 +62,9 @@ class TableFiles:
     """The files of one dataset, in the order in which they are read.
 
     revision  the Hub commit; empty for a local path
-    options   options that were given with the location; interpreted by the source, except `encoding`
+    options   options from the location; the source interprets all but `encoding`
     begin     position of the first row to read, in the first file
-    n_rows    number of rows to read from there; None: all
+    n_rows    number of rows to read; None: all
     """
 
     location: str
@@ -83,24 +82,21 @@ class TableFiles:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRow:
-    """A line of a JSONL file that is not a JSON object. location: `file:line`, with lines counted from one"""
+    """A row that cannot be read. location: `file:line`, from line 1, or the name of a folder"""
 
     location: str
     detail: str
 
 
 def locate(location: LocationSpec) -> TableFiles:
-    """Find the files of a location.
+    """Find the files of a location: a file, a folder, or a Hub id such as `owner/name` or `owner/name@revision`.
 
-    A location is a file, a folder, or the id of a dataset on the Hub such as `owner/name` or `owner/name@revision`,
-    which is downloaded into the usual Hub cache.
+    Downloads a dataset on the Hub into the Hub cache. In a folder, only files of one format are read: the first of
+    FORMATS, or else of FALLBACK_FORMATS, that occurs. If some of these files or their folders are named train, only
+    those are read, because test splits are for evaluation.
 
-    In a folder, only files of the first of FORMATS, or otherwise of FALLBACK_FORMATS, that occurs are read. If some of
-    these are named train or are in a folder named train, only those are read: test splits are for evaluation.
-
-    Options may follow the location, or be with it in a TOML file; see location.py. All sources have two options:
-    `files` is a pattern such as `taco/*` that the files to read must match, whether they are named train or not;
-    `encoding` names the encoding of files of text. Raises CurateError if nothing is found.
+    All sources have two options (see location.py): `files` is a pattern such as `taco/*` that selects files, whether
+    they are named train or not; `encoding` names the encoding of text files. Raises CurateError if no file is found.
     """
     path_or_id, options = split_location(location)
     pattern = options.pop("files", None)
@@ -112,7 +108,7 @@ def locate(location: LocationSpec) -> TableFiles:
         table = TableFiles(path_or_id, (path,))
     elif path.is_dir():
         table = TableFiles(path_or_id, find_files_with_rows(path, path_or_id, pattern))
-    # If there is a folder `data`, `data/taco` is a mistyped path rather than a Hub id.
+    # If a folder `data` exists, `data/taco` is a mistyped path rather than a Hub id.
     elif HUB_ID.fullmatch(path_or_id) and not Path(path.parts[0]).exists():
         table = _download(path_or_id, pattern)
     else:
@@ -129,11 +125,11 @@ def _check_encoding(table: TableFiles, encoding: object) -> None:
         )
     for path in table.files:
         if get_format(path) in COLUMNAR:
-            raise CurateError(f"{path} is not a file of text. Take encoding out.")
+            raise CurateError(f"{path} is not a text file. Remove the option encoding.")
 
 
 def validate_options(table: TableFiles, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the options of a table. Raises CurateError if it has an option that is not among the given names."""
+    """Return the options of a table. Raises CurateError if the table has options other than `names`."""
     names = (*names, "files", "encoding")
     unknown = [name for name in table.options if name not in names]
     if unknown:
@@ -155,21 +151,21 @@ def _download(location: str, pattern: str | None) -> TableFiles:
             )
         except Exception as error:  # the Hub client raises errors of half a dozen libraries
             raise CurateError(
-                f"{location}: no such file or folder, and the Hub did not give a data set of that name "
+                f"{location}: no such file or folder, and the download from the Hub failed "
                 f"({type(error).__name__}: {shorten(error)}). Check the path, or give the folder of a copy."
             ) from error
         if pattern or any(map(get_format, list_files_below(folder))):
             return TableFiles(location, find_files_with_rows(folder, location, pattern), revision=folder.name)
     known = f"{name}@refs/convert/parquet"
-    hint = f" The Hub's own conversion may exist: {known}" if location != known else ""
+    hint = f" Try the Hub's conversion: {known}" if location != known else ""
     raise CurateError(
-        f"{location}: this dataset has no file that can be read ({LISTED_FORMATS}; it may need a script, "
-        f"which is not executed).{hint}"
+        f"{location}: this dataset has no supported file ({LISTED_FORMATS}). It may need a script, "
+        f"which curate does not execute.{hint}"
     )
 
 
 def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
-    """Yield the rows of a table, in order, with the given columns; an optional column that is missing is None.
+    """Yield the rows of a table, in order, with the given columns. Missing optional columns are None.
 
     Raises CurateError on a file that is damaged or lacks a column.
     """
@@ -229,10 +225,9 @@ def _select_present_columns(
 
 @contextmanager
 def open_batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.RecordBatch"]]]:
-    """Open a file of Arrow record batches and return its schema and its batches.
+    """Open an Arrow stream or IPC file (Feather), and yield its schema and its record batches.
 
-    The file is a stream, or has an index at the end (an IPC file, or Feather). Raises ArrowException or OSError if it
-    is damaged.
+    Raises ArrowException or OSError if the file is damaged.
     """
     import pyarrow as pa
 
@@ -257,10 +252,10 @@ def _read_jsonl(path: Path, encoding: str, begin: RowPosition) -> Iterator[Row |
                 if not isinstance(row, dict):
                     raise ValueError("not a JSON object")
             except (ValueError, RecursionError) as error:
-                # On line 1, the file is not JSONL at all; later, one line is damaged.
+                # An error on line 1 means that the file is not JSONL; later, that one line is damaged.
                 if number == 1:
                     raise CurateError(
-                        f"{path}: line 1 is not a JSON object. One JSON object per line is read."
+                        f"{path}: line 1 is not a JSON object. Give a file with one JSON object per line."
                     ) from None
                 yield UnreadableRow(f"{path.name}:{number}", f"line is not a JSON object: {shorten(error)}")
             else:
@@ -274,12 +269,12 @@ def _read_json(path: Path, encoding: str) -> Iterator[Row]:
     except (ValueError, RecursionError) as error:
         raise CurateError(f"{path}: not JSON ({shorten(error)}). Download it again.") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise CurateError(f"{path}: not a JSON list of objects. One object per problem is read.")
+        raise CurateError(f"{path}: not a JSON list of objects. Give a list with one object per problem.")
     yield from rows
 
 
 def _read_csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | UnreadableRow]:
-    """Yield the rows of a CSV or TSV file. Their values are texts, and None if a field is empty."""
+    """Yield the rows of a CSV or TSV file. Their values are text, or None if a field is empty."""
     csv.field_size_limit(_MAX_FIELD)
     with open_text(path, encoding) as file:
         reader = csv.DictReader(file, delimiter="\t" if get_format(path).startswith(".tsv") else ",", strict=True)
@@ -300,15 +295,14 @@ def _check_columns(path: Path, present: Any, columns: Sequence[str]) -> None:
     if missing:
         raise CurateError(
             f"{path}: has no column {', '.join(missing)} (it has {', '.join(map(str, present))}). "
-            "Is this the right file, and the right --source NAME for it? Of several files, LOCATION?files=PATTERN "
-            "chooses some."
+            "Check the file and the NAME in --source; of several files, LOCATION?files=PATTERN selects some."
         )
 
 
 def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
-    """Return the shards of a table, each with at least `max_rows` rows but the last, if its files can be divided.
+    """Return the shards of a table, each except the last with at least `max_rows` rows; the table if indivisible.
 
-    A shard is larger if a row group of its file is. A damaged file is not an error here, but when its rows are read.
+    Shards end at row groups. A damaged file raises an error only when its rows are read.
     """
     shards: list[TableFiles] = []
     begin, first_file, n_before = RowPosition(), 0, 0
@@ -327,9 +321,9 @@ def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
 
 
 def _find_shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowPosition]:
-    """Return the positions in a file at which a shard can begin, and its end; none if the file cannot be divided.
+    """Return the positions at which a shard can begin, and the end of the file; empty if the file is indivisible.
 
-    In a JSONL file, shards have `max_rows` lines that are not blank, if lines end in \\n or \\r\\n.
+    Lines of a JSONL file must end in \\n or \\r\\n.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -367,7 +361,7 @@ def _find_line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
 
 
 def path_sha256(path: Path) -> str:
-    """Return the hex digest of a file's bytes, or for a folder, of the names and digests of all files below it."""
+    """Return the hex digest of a file, or of the names and digests of all files below a folder."""
     if path.is_dir():
         below = sorted(inner for inner in path.rglob("*") if inner.is_file())
         listed = "".join(f"{path_sha256(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
@@ -377,6 +371,6 @@ def path_sha256(path: Path) -> str:
 
 
 def size_bytes(path: Path) -> int:
-    """Return the number of bytes of a file, or of all files below a folder."""
+    """Return the size in bytes of a file, or of all files below a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())

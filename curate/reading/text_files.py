@@ -1,7 +1,7 @@
-"""Files of text: their compression and their encoding.
+"""Text files: their compression and their encoding.
 
-UTF-8 is read, with and without a byte order mark. Any other encoding must be named: detection is unreliable, and a
-wrong encoding yields other text rather than an error.
+The default is UTF-8, with or without a byte order mark. Any other encoding must be named: detection is unreliable, and
+a wrong encoding yields wrong text rather than an error.
 """
 
 import codecs
@@ -32,7 +32,7 @@ _EXCERPT_BYTES = 24  # on each side of the wrong byte
 
 
 def is_encoding(name: object) -> bool:
-    """Return whether this is the name of an encoding of text."""
+    """Return whether this is the name of a text encoding."""
     try:
         return isinstance(name, str) and "".encode(name) is not None
     except (LookupError, ValueError):
@@ -41,12 +41,12 @@ def is_encoding(name: object) -> bool:
 
 @contextmanager
 def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[TextIO]:
-    """Open a file of text, which may be compressed. Line ends stay as they are.
+    """Open a text file, which may be compressed, without translation of line ends.
 
-    encoding  its name; empty for UTF-8
-    offset    byte at which reading begins, in a file without compression and byte order mark
+    encoding  name of the encoding; empty for UTF-8
+    offset    byte at which reading begins, in an uncompressed file without byte order mark
 
-    Raises CurateError if the file has another encoding or is damaged, even at a later read.
+    Raises CurateError, even at a later read, if the file has another encoding or is damaged.
     """
     expected = codecs.lookup(encoding or "utf-8").name
     with _open_decompressed(path) as stream:
@@ -70,7 +70,7 @@ def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[Te
 
 
 def read_toml_text(path: Path) -> str:
-    """Return the text of a TOML file, which is UTF-8 by definition. Raises CurateError if it is not."""
+    """Return the text of a TOML file. Raises CurateError unless it is UTF-8, as TOML requires."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -104,7 +104,7 @@ def _open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def _find_decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
-    """Return the error for a file with bytes that its encoding does not have; find the first of them."""
+    """Return the error for a file that its encoding cannot decode, with the first invalid byte."""
     decoder = codecs.getincrementaldecoder(codec)()
     offset = 0  # of the chunk, in the decompressed file
     is_ascii = True
@@ -119,7 +119,7 @@ def _find_decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
                 finding = f"byte 0x{error.object[error.start]:02x} at offset {offset - n_pending + error.start}"
                 if codec == "utf-8" and not is_ascii:
                     return CurateError(
-                        f"{path}: UTF-8 with a wrong byte ({finding}), perhaps damaged. Download it again or "
+                        f"{path}: UTF-8 with an invalid byte ({finding}), perhaps damaged. Download it again or "
                         "correct the text."
                     )
                 likely = _guess_encoding(error.object[error.start :])
@@ -132,7 +132,7 @@ def _find_decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
 
 
 def _guess_encoding(sample: bytes) -> str:
-    """Return the likely encoding of bytes, of which the first does not fit the expected one."""
+    """Return the likely encoding of bytes, the first of which the expected encoding cannot decode."""
     if 0 in sample:
         return "utf-16"
     try:
@@ -144,8 +144,8 @@ def _guess_encoding(sample: bytes) -> str:
 
 
 def _make_encoding_error(path: Path, encoding: str, finding: str, likely: str, excerpt: str = "") -> CurateError:
-    reads = f', in which it reads "{excerpt}"' if excerpt else ""
+    decoded = f', which decodes to "{excerpt}"' if excerpt else ""
     return CurateError(
-        f"{path}: not {encoding or 'UTF-8'} ({finding}). If it is text, its encoding may be {likely}{reads}. Name it: "
+        f"{path}: not {encoding or 'UTF-8'} ({finding}). A text file may be in {likely}{decoded}. Name its encoding: "
         f'LOCATION?encoding={likely}, or encoding = "{likely}" in a TOML file.'
     )

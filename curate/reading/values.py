@@ -1,7 +1,6 @@
-"""Read plain values from text in the sources' encodings.
+"""Read plain values from untrusted text, without executing it.
 
-Nothing here executes anything, and nothing here can hang or crash on hostile text: invalid text raises ParseError,
-which the sources turn into a rejection.
+Invalid text raises ParseError, which the sources turn into a rejection.
 """
 
 import ast
@@ -15,14 +14,14 @@ from typing import Any
 
 from sandbox import Case
 
-# Python rejects integers of more than 4,300 digits, because their conversion takes quadratic time, but real tests
-# have them. A conversion of this many digits takes well under a second.
+# By default, Python rejects integers of more than 4,300 digits, because conversion takes quadratic time, but tests have
+# them. Converting this many digits takes well under a second.
 MAX_DIGITS = 200_000
-_ADDRESS = re.compile(r" object at 0x[0-9a-f]+(?=>)")  # in Python's own messages
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+(?=>)")  # in Python's messages
 
 
 class ParseError(ValueError):
-    """A row is unreadable or not a problem. The message becomes the detail of its rejection."""
+    """An unreadable row, or one that is not a problem. The message becomes the detail of its rejection."""
 
     def __init__(self, detail: str, reason: str = "unparsable") -> None:
         super().__init__(detail)
@@ -41,7 +40,7 @@ def allow_long_integers() -> Iterator[None]:
 
 
 def parse_json(text: object, name: str) -> Any:
-    """Parse a JSON text, which error messages call `name`. Raises ParseError."""
+    """Parse a JSON text. name: of the text in error messages. Raises ParseError."""
     if not isinstance(text, str):
         raise ParseError(f"{name} is {type(text).__name__}, not text")
     try:
@@ -67,7 +66,7 @@ def parse_json_or_literal(text: object, name: str) -> Any:
 
 
 def dump_json(value: object, name: str) -> str:
-    """Return the JSON text of a value that JSON carries unchanged (tuples become lists). Raises ParseError."""
+    """Return the JSON text of a value that JSON preserves (tuples become lists). Raises ParseError."""
     try:
         _check_json_value(value)
         with allow_long_integers():
@@ -88,7 +87,7 @@ def _check_json_value(value: object) -> None:
 
 
 def join_lines(value: object, name: str) -> str:
-    """Return standard input or output as text; sources write it as text or as a list of lines. Raises ParseError."""
+    """Return standard input or output, given as text or as a list of lines, as text. Raises ParseError."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
@@ -97,7 +96,7 @@ def join_lines(value: object, name: str) -> str:
 
 
 def parse_text_list(value: object, name: str) -> list[str]:
-    """Parse a list of texts, given as a list or as JSON text; a missing one is empty. Raises ParseError."""
+    """Parse a list of texts, given as a list, as JSON text or as None for none. Raises ParseError."""
     content = parse_json(value, name) if value and isinstance(value, str) else value or []
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
         raise ParseError(f"{name} is not a list of texts")
@@ -105,7 +104,7 @@ def parse_text_list(value: object, name: str) -> list[str]:
 
 
 def optional_text(value: object) -> str:
-    """Return a value as text, even if it is missing or null."""
+    """Return a value as text; empty for None."""
     return "" if value is None else str(value)
 
 
@@ -115,14 +114,14 @@ def deduplicate_cases(cases: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def escape_surrogates(text: str) -> str:
-    """Return the text with lone surrogates, which UTF-8 cannot encode, as escapes."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def shorten(error: object) -> str:
-    """Return an error's message (or any text) as a short storable line, since some messages quote the whole input.
+    """Return an error's message, or any text, as one line of at most 120 characters.
 
-    Addresses of objects are left out: they differ from run to run.
+    Removes the addresses of objects, which differ from run to run.
     """
     text = _ADDRESS.sub("", str(error)[:1000])
     message = escape_surrogates(" ".join(text.split()) or type(error).__name__)

@@ -29,16 +29,13 @@ _HEADING = re.compile(r"\s*\[\[?\s*([^\]]+?)\s*\]\]?")
 
 
 def list_bundled_recipes() -> list[str]:
-    """Return the names of the bundled recipes."""
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
 
 def read_recipe(name_or_path: str) -> Recipe:
-    """Return a recipe, with paths that are relative to the working folder.
+    """Return a recipe, with paths relative to the working folder. Raises CurateError if it is missing or invalid.
 
-    name_or_path: one of bundled_recipes(), a TOML file, or the folder or the manifest.json of a finished dataset
-
-    Raises CurateError if there is no such recipe, or something in it is wrong.
+    name_or_path: one of list_bundled_recipes(), a TOML file, or the folder or the manifest.json of a finished dataset
     """
     path = _find_path(name_or_path)
     if path.suffix == ".json" or path.is_dir():
@@ -53,13 +50,13 @@ def read_recipe(name_or_path: str) -> Recipe:
 def with_locations(
     recipe: Recipe, sources: Sequence[SourceConfig], against: Sequence[EvaluationSetConfig], *, limit: int | None
 ) -> Recipe:
-    """Return the recipe with other locations of some of its sources and sets, and perhaps another limit of rows.
+    """Return the recipe with new locations of some sources and evaluation sets, and a new limit of rows.
 
     sources, against: the sources and sets with their new locations
     limit: maximum number of problems to read from each source; None: that of the recipe
 
-    A source keeps the recipe's options unless they are overridden, and a set its window. Raises CurateError for a
-    source or a set that the recipe does not have.
+    Options and windows of the recipe stay, unless overridden. Raises CurateError for sources or sets that the recipe
+    lacks.
     """
     for kind, given, known in (("source", sources, recipe.sources), ("evaluation set", against, recipe.against)):
         names = [entry.name for entry in known]
@@ -86,14 +83,14 @@ def with_locations(
 
 
 def _portable_options(source: SourceConfig) -> dict[str, Any]:
-    """Return the options of a source that stay valid at another location: all but the pattern of file names."""
+    """Return the options of a source that are valid at another location: all but the pattern of file names."""
     return {name: value for name, value in source.options.items() if name != "files"}
 
 
 def read_recipe_text(name_or_path: str) -> str:
-    """Return the text of a recipe: that of its file, or for a dataset, the recipe in its manifest as TOML.
+    """Return the text of a recipe's file, or the recipe in a dataset's manifest as TOML.
 
-    name_or_path: as in read_recipe
+    name_or_path: as for `read_recipe`
 
     Raises CurateError if there is no such recipe.
     """
@@ -116,7 +113,7 @@ def _read_text(path: Path) -> str:
     try:
         return read_toml_text(path)
     except OSError as error:
-        raise CurateError(f"{path}: not a text file that can be read ({shorten(error)}).") from None
+        raise CurateError(f"{path}: not a readable text file ({shorten(error)}).") from None
 
 
 def _parse_toml(given: str, text: str) -> dict[str, Any]:
@@ -131,8 +128,8 @@ def _read_dataset_table(path: Path) -> dict[str, Any]:
     recipe = output_folder.read_manifest(folder).recipe
     if recipe is None:
         raise CurateError(
-            f"{folder}: its manifest has no recipe. It was made by an earlier version, with stages of your own, or by "
-            "steps that no recipe can express; the manifest's `plan` describes them."
+            f"{folder}: its manifest has no recipe. An earlier version, custom stages, or steps that no recipe can "
+            "express made it; the manifest's `plan` describes them."
         )
     return dict(recipe)
 
@@ -140,7 +137,7 @@ def _read_dataset_table(path: Path) -> dict[str, Any]:
 def _parse_recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
     """Return the recipe in a table. Raises CurateError, which names the line of an unknown key.
 
-    text: the file's text; empty: none
+    text: the text of the file; empty for none
     """
     try:
         recipe = from_table({"sources": [], **table})
@@ -160,7 +157,7 @@ def _parse_recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
 
 
 def _find_lines(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
-    """Yield the lines, from 1, on which a key, or the heading of a table with this name, stands in a section."""
+    """Yield the numbers, from 1, of lines with this key, or with the heading of such a table, in a section."""
     heading: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _HEADING.match(line):
@@ -172,8 +169,6 @@ def _find_lines(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
 
 
 def _resolve_locations(folder: Path, recipe: Recipe) -> Recipe:
-    """Return the recipe with paths that were relative to its folder."""
-
     def resolve(location: str) -> str:
         path_or_id, mark, options = location.partition("?")
         path = folder / Path(path_or_id).expanduser()
@@ -187,7 +182,7 @@ def _resolve_locations(folder: Path, recipe: Recipe) -> Recipe:
 
 
 def _check(given: str, recipe: Recipe) -> None:
-    """Raise CurateError for values that would stop a later step, before hours of work."""
+    """Raise CurateError for values that would fail a later step, after hours of work."""
     section = ""
     try:
         if recipe.difficulty is not None:
@@ -222,12 +217,12 @@ def _check_exports(exports: Sequence[ExportConfig]) -> None:
         if export.to not in list_targets():
             raise ValueError(f"to = {export.to!r} is not one of {', '.join(list_targets())}")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.-]*\w[\w.-]*", name):
-            raise ValueError(f"name = {name!r} is given twice, or no name of a folder; give each export a name")
+            raise ValueError(f"name = {name!r} is given twice, or not a folder name; give each export its own name")
         make_export_options(export)
 
 
 def make_export_options(export: ExportConfig) -> ExportOptions:
-    """Return the options of an export. Raises CurateError or ValueError if they are wrong."""
+    """Return the options of an export. Raises CurateError or ValueError if they are invalid."""
     return ExportOptions(
         select=export.select,
         budget=export.budget,

@@ -1,12 +1,12 @@
 """Run a recipe step by step. Without steps after the build, the output folder is the dataset. With such steps it holds
 
-    OUT/dataset             what was built, with the solve rates of the models
+    OUT/dataset             the dataset built, with the solve rates of the models
     OUT/band                the problems within the band of solve rates
     OUT/filtered            the rows that fulfil the conditions
     OUT/parts/train, ...    the parts of the split
-    OUT/exports/NAME        the exports of the last of these; where there are parts, each is in a folder NAME/PART
+    OUT/exports/NAME        the exports of the last of these; NAME/PART for each part of a split
 
-Each step recognizes its own result by the plan in its manifest. So after an interruption the same command resumes, and
+Each step recognizes its result by the plan in the manifest. So after an interruption the same command resumes, and
 after a change of the recipe it repeats only the steps whose inputs changed.
 """
 
@@ -32,15 +32,14 @@ Result = TypeVar("Result")
 
 
 class DifficultySampler(Protocol):
-    """A function that samples models on a dataset, as `curate difficulty` does; an argument, because curate must not
-    import train."""
+    """A function that samples models on a dataset. It is a parameter of `run`, because curate must not import train."""
 
     def __call__(self, dataset: Path, section: DifficultyConfig, sandbox: SandboxOptions) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedStep:
-    """A completed step and its folder. result: its manifest; None for solve rates, which are in the dataset."""
+    """A completed step and its folder. result: its manifest; None for solve rates, which are in the dataset"""
 
     name: str
     folder: Path
@@ -48,7 +47,7 @@ class CompletedStep:
 
 
 def list_step_folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
-    """Return the names of the steps and their folders, in order."""
+    """Return the name and the folder of each step, in order."""
     if not recipe.has_post_build_steps:
         return [("build", out)]
     steps = [("build", out / "dataset")]
@@ -75,9 +74,9 @@ def run(
     """Run the recipe, and yield each completed step.
 
     out        the folder that `step_folders` describes
-    sandbox    where programs are executed
-    measure    samples models, if the recipe asks for solve rates
-    overwrite  replace results of steps with another plan; the others stay
+    sandbox    options of the sandbox
+    measure    samples models, if the recipe has a section [difficulty]
+    overwrite  replace results with another plan; the others stay
     progress   called with the progress
 
     Raises CurateError if a step fails; earlier results stay.
@@ -120,10 +119,7 @@ def run(
 
 
 def _run_step(make: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
-    """Return the result of a step. Overwrites only a result with another plan, if allowed.
-
-    make: the function of the step, to which the arguments, the options and `overwrite` are given
-    """
+    """Call the function `make` of a step and return its result. Overwrites only a result with another plan."""
     try:
         return make(*arguments, overwrite=False, **options)
     except PlanMismatchError:
@@ -133,7 +129,7 @@ def _run_step(make: Callable[..., Result], *arguments: Any, overwrite: bool, **o
 
 
 def _truncate_recipe(section: str, recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe up to this section, for the manifest of its result."""
+    """Return the recipe without the steps after `section`, for the manifest of its result."""
     without_steps = Recipe(recipe.sources)
     later = STEPS[STEPS.index(section) + 1 :]
     return to_table(replace(recipe, **{name: getattr(without_steps, name) for name in later}))
@@ -155,12 +151,12 @@ def _run_exports(
 
 
 def _check_layout(recipe: Recipe, out: Path) -> None:
-    """Raise CurateError if the folder is a dataset but should hold one per step, or the other way round."""
+    """Raise CurateError if the folder is a dataset but should hold a folder per step, or the reverse."""
     is_dataset = (out / MANIFEST).exists() or (out / WORK).exists()
     if recipe.has_post_build_steps and is_dataset:
         raise CurateError(
-            f"{out} is a dataset itself, and this recipe has further steps, which need {out / 'dataset'}. Choose "
-            f"another --out, or move it there: mv {out} {out}.built && mkdir {out} && mv {out}.built {out / 'dataset'}"
+            f"{out} is a dataset, but this recipe has further steps and needs it at {out / 'dataset'}. Choose another "
+            f"--out, or move it there: mv {out} {out}.built && mkdir {out} && mv {out}.built {out / 'dataset'}"
         )
     if not recipe.has_post_build_steps and not is_dataset and (out / "dataset").exists():
         raise CurateError(f"{out} holds the steps of another recipe. Choose another --out, such as {out / 'dataset'}.")

@@ -1,4 +1,4 @@
-"""Write TOML, such as recipes. The standard library only reads it."""
+"""A writer of TOML, which the standard library only reads."""
 
 import json
 import re
@@ -9,12 +9,12 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
-    """Return the text of a table of texts, numbers, booleans, lists and further tables, such as a recipe."""
+    """Return a table of texts, numbers, booleans, lists and further tables as TOML."""
     return "\n".join(_format_lines(table, ())).strip("\n") + "\n"
 
 
 def _format_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table: first its values, then the tables in it, each under its heading."""
+    """Yield the lines of a table: its values, then its subtables under their headings."""
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     lists = {key: value for key, value in table.items() if key not in tables and _is_list_of_tables(value)}
     yield from (
@@ -40,9 +40,9 @@ def _format_key(key: str) -> str:
 
 
 def format_toml_value(value: Any) -> str:
-    """Return a value as TOML writes it on one line. In tables, keys that are None are left out: TOML has no null.
+    """Return a value as TOML on one line. Omits keys of tables with the value None, because TOML has no null.
 
-    Raises TypeError for a value of a type that TOML does not have.
+    Raises TypeError for a type that TOML lacks.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -61,5 +61,5 @@ def format_toml_value(value: Any) -> str:
 
 
 def _format_text(text: str) -> str:
-    # JSON and TOML have the same escapes, but for the character DEL and lone surrogates.
+    # JSON and TOML escape the same characters, except DEL and lone surrogates.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,16 +1,15 @@
 """The sources, one file each: acecode, apps, codecontests, deepcoder, deepscaler, generic, humaneval, kodcode,
 leetcodedataset, livecodebench, mbpp, numinamath, synthetic1 and taco.
 
-`--source` takes the name of the file. Each file has the constants that `curate sources` shows, TITLE, HUB_ID, LICENCE,
-SIZE_DESCRIPTION and DEFECTS, and these functions:
+`--source` takes the name of the file. Each file has the constants that `curate sources` shows (TITLE, HUB_ID, LICENCE,
+SIZE_DESCRIPTION and DEFECTS) and these functions:
 
-read(table)    yields a Problem for each row, or a Rejection for an unreadable row. Implement it by `read_problems`,
-               with the columns and a function that makes the problem of a row by `make_problem` or, for mathematics,
-               `make_question`
+read(table)          yields a Problem for each row, or a Rejection for an unreadable row. Implement it by
+                     `read_problems` with a function that calls `make_problem` or, for mathematics, `make_question`
 select_files(table)  returns the table with the files to read; only for sources with special options or folders
 
-A source whose rows cannot be read in shards has ONE_SHARD. A source with several rows for a problem, of which only the
-first counts, has SEVERAL_ROWS_PER_PROBLEM.
+ONE_SHARD marks a source that cannot be read in shards. SEVERAL_ROWS_PER_PROBLEM marks a source with several rows for a
+problem, of which only the first counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,12 +37,12 @@ def read_problems(
 ) -> Iterator[Problem | Rejection]:
     """Yield the problem of each row of a table, or the row's rejection, in order. The id of a row is SOURCE/NAME.
 
-    source    the name of the source
-    columns   columns that the table must have
-    optional  columns that it may have; a missing one is None
-    parse     returns the problem of a row with this id, None to leave the row out, or raises ParseError
-    name      column with the names of rows, or a function of a row and its default name; empty: all rows have default
-              names, which come from their positions, as do rows without a name in the column
+    source    name of the source
+    columns   required columns
+    optional  optional columns; None in a row if missing
+    parse     returns the problem of a row with this id, or None to omit the row; raises ParseError to reject it
+    name      column with the names of rows, or a function of a row and its default name. Rows without a name have
+              default names, from their positions; so have all rows if `name` is empty
     """
     return name_problems(source, read_rows(table, columns, optional), parse, name, table.begin.position)
 
@@ -57,12 +56,11 @@ def name_problems(
     *,
     by_number: bool = False,
 ) -> Iterator[Problem | Rejection]:
-    """Yield the problems of rows as read_problems does.
+    """Yield the problems of rows as `read_problems` does.
 
-    source     the name of the source, which may be followed by a slash and the name of one of its parts
+    source     name of the source, or SOURCE/CONFIG
     first      position of the first row
-    by_number  whether positions, also of unreadable lines, are named `17` rather than `row-17`, as in sources without
-               names
+    by_number  whether default names are `17` rather than `row-17`, even for unreadable lines. Always if `name` is empty
     """
     by_number = by_number or name == ""
     for position, row in enumerate(rows, start=first):
@@ -96,16 +94,14 @@ def make_problem(
     tags: object = None,
     **texts: object,
 ) -> Problem:
-    """Return a problem.
+    """Return a problem. Raises ParseError if the tests cannot have this checker.
 
-    id         the id, which begins with the name of the source
-    solutions  None: the source publishes none
+    id         SOURCE/NAME
+    solutions  None if the source publishes none
     limits     limits of one test
-    checker    a checker that replaces the one of the tests' dialect; "": none
-    tags       topics; anything but a list is left out
-    texts      values of other fields of Problem; a missing text is None, and a number becomes text
-
-    Raises ParseError if the tests cannot have this checker.
+    checker    replacement for the checker of the tests' dialect; empty: none
+    tags       list of topics; other types count as none
+    texts      values of other fields of Problem, as text, numbers or None
     """
     written: dict[str, Any] = {name: optional_text(value) for name, value in texts.items()}
     return Problem(
@@ -124,11 +120,9 @@ def make_problem(
 
 
 def make_question(id: str, answer: str, licence: str, *, tags: object = None, **texts: Any) -> Problem:
-    """Return a question of mathematics. The parameters have the same meaning as in make_problem.
+    """Return a question of mathematics. answer: the expected answer, in LaTeX; other parameters: see `make_problem`
 
-    answer  the expected answer, in LaTeX
-
-    Raises ParseError for a question that has no final answer, or several; see curate/reading/questions.py.
+    Raises ParseError for a question without a single final answer; see curate/reading/questions.py.
     """
     check_question(optional_text(texts["statement"]), answer)
     return make_problem(id, ParsedTests(()), None, licence, tags=tags, expected_answer=answer.strip(), **texts)

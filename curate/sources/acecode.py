@@ -1,4 +1,4 @@
-"""AceCode: questions and lists of assertions that models wrote. Without solutions verified by its authors."""
+"""AceCode: questions and lists of assertions that models wrote, without solutions."""
 
 from functools import partial
 

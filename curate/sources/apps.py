@@ -2,7 +2,7 @@
 
     train/0000/question.txt  solutions.json  input_output.json  metadata.json  starter_code.py
 
-Solutions and tests are JSON as in TACO, which includes these problems.
+Solutions and tests are JSON as in TACO.
 """
 
 import json
@@ -28,7 +28,7 @@ OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
 
 
 def select_files(table: TableFiles) -> TableFiles:
-    """Return each of the authors' folders as one input, but only the training split if there is one."""
+    """Return each of the authors' split folders as one input; only the training split if there is one."""
     validate_options(table, ())
     splits = {path.parent.parent for path in table.files if (path.parent / "question.txt").exists()}
     if not splits:
@@ -57,7 +57,7 @@ def _read_rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:
 
 
 def _read_folder(folder: Path, encoding: str) -> Row | UnreadableRow:
-    """Return the files of one folder as a row with the usual columns. Solutions and tests may be missing."""
+    """Return the files of one folder as a row of codeparrot/apps. Solutions and tests may be missing."""
     names = {"question": "question.txt", "solutions": "solutions.json", "input_output": "input_output.json"}
     names |= {"starter_code": "starter_code.py", "metadata": "metadata.json"}
     try:

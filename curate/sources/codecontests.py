@@ -1,7 +1,6 @@
-"""DeepMind CodeContests as Parquet: tests and solutions are structs of lists.
+"""DeepMind CodeContests as Parquet: tests and solutions are structs of lists, languages and sites are numbers.
 
-Languages and sites are numbers. Names are unique only within a site, so a problem's id has both:
-`codecontests/codeforces/76_B. Mice`.
+Names are unique only within a site, so ids contain both: `codecontests/codeforces/76_B. Mice`.
 """
 
 from collections.abc import Iterator
@@ -61,7 +60,7 @@ def _parse_row(id: str, row: Row) -> Problem:
         platform=site,
         title=row["name"],
         url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if on_codeforces else "",
-        # The words have different meanings on different sites, so codeforces' rating is better if there is one.
+        # The meaning of a difficulty depends on the site, so a Codeforces rating takes precedence.
         difficulty=rating if rated else _look_up(_DIFFICULTIES, row["difficulty"]),
         tags=row["cf_tags"],
     )
@@ -72,7 +71,6 @@ def _look_up(names: dict[int, str], number: object) -> str:
 
 
 def _pair_columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
-    """Return the pairs in a struct of two lists."""
     first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
     if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
         raise ParseError(f"{name} has no {names[0]} and {names[1]} of one length")
@@ -87,7 +85,7 @@ def _parse_cases(struct: object, name: str) -> list[Case]:
 
 
 def _parse_solutions(struct: object) -> tuple[Program, ...]:
-    """Return the solutions, often hundreds. The stated languages are reliable, since judges accepted the solutions."""
+    """Return the solutions, often hundreds. Their stated languages are reliable, because judges accepted them."""
     if struct is None:
         return ()
     pairs = _pair_columns(struct, ("language", "solution"), "solutions")
@@ -95,7 +93,7 @@ def _parse_solutions(struct: object) -> tuple[Program, ...]:
 
 
 def _format_seconds(limit: object) -> str:
-    """Return a time limit such as {"seconds": 2, "nanos": 500000000} as text. Either part may be missing."""
+    """Return a time limit such as {"seconds": 2, "nanos": 500000000} as text. Either value may be missing."""
     if not isinstance(limit, dict):
         return ""
     parts = [limit.get(name) or 0 for name in ("seconds", "nanos")]

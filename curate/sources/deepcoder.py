@@ -1,4 +1,4 @@
-"""DeepCoder-Preview: four configs, which can be distinguished by the formats of their tests.
+"""DeepCoder-Preview: four configs, distinguished by the formats of their tests.
 
 taco            {"inputs", "outputs", "fn_name"?}
 primeintellect  [{"type", "input", "output", "fn_name"?}], the statement in PrimeIntellect's prompt
@@ -73,5 +73,5 @@ def _parse_tests(encoded: object, metadata: object, starter_code: str) -> Parsed
 
 
 def _has_solutions(encoded: object) -> bool:
-    """Return whether tests have the format of taco or primeintellect, whose rows usually have solutions."""
+    """Return whether tests have the format of taco or primeintellect, the configs with solutions."""
     return isinstance(encoded, dict) or (isinstance(encoded, list) and any("type" in test for test in encoded))

@@ -1,4 +1,4 @@
-"""Any JSON, JSONL, CSV, Arrow or Parquet file, read as described by a small TOML file: `--source NAME=mapping.toml`
+"""Any JSON, JSONL, CSV, Arrow or Parquet file, read by a mapping in TOML: `--source NAME=mapping.toml`
 
     location = "problems.parquet"        # a file, a folder or a Hub id; a relative path is relative to the mapping
     licence = "cc-by-4.0"
@@ -11,8 +11,8 @@
     solutions = "canonical_solution"     # if left out: the source publishes none
     expected_answer = "answer"           # of a question of mathematics, which has no tests
 
-Tests may be written in any of the dialects of curate/reading/dialects. As in all sources, a stated time limit is
-assumed to be for C++. A mapping with solutions need not name tests, but a row without tests can never be verified.
+Tests may have any format of curate/reading/dialects. As in all sources, a stated time limit counts as one for C++. A
+mapping with solutions need not name tests, but rows without tests can never be verified.
 """
 
 import re
@@ -51,18 +51,18 @@ _TESTS = {"tests", "inputs", "outputs"}
 _TEXTS = ("statement", "platform", "title", "url", "date", "difficulty")  # fields that are columns as they are
 _OF_PROGRAMS = frozenset(FIELDS) - {*_TEXTS, "id", "tags", "expected_answer"}
 OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit")
-# Columns of tasks that change a repository, as in SWE-bench and SWE-Gym; all have the first two.
+# Columns of tasks that change a repository, as in SWE-bench and SWE-Gym; all tasks have the first two.
 _REPOSITORY = ("repo", "patch", "base_commit", "test_patch", "FAIL_TO_PASS")
 _SECONDS = {"s": 1.0, "ms": 0.001}
 _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
 
 class FieldsWithoutValues(CurateError):
-    """Fields of a mapping for which none of the rows read has a value."""
+    """Fields of a mapping without a value in any row read."""
 
     def __init__(self, table: TableFiles, names: frozenset[str]) -> None:
         listed = ", ".join(f'{field} = "{path}"' for field, path in table.options["fields"].items() if field in names)
-        message = f"no row has a value for {listed}. Correct the path, or take the line out"
+        message = f"no row has a value for {listed}. Correct the path, or remove the line"
         super().__init__(str(_make_error(table, message)))
         self.names = names
 
@@ -102,9 +102,9 @@ def _make_error(table: TableFiles, message: str) -> CurateError:
 
 
 def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejection]:
-    """Yield problems in the order of the table, as those of the source `name`.
+    """Yield problems of the source `name`, in the order of the table.
 
-    Raises CurateError at the end if a field had no value in any row.
+    Raises FieldsWithoutValues at the end if a field had no value in any row.
     """
     fields: Mapping[str, str] = table.options["fields"]
     needed = [fields[field] for field in ("statement", "tests", "inputs", "outputs") if field in fields]
@@ -133,9 +133,9 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
 
 
 def _get_value(row: Row, path: str) -> Any:
-    """Return the value at the end of the path, or None if there is none.
+    """Return the value at a path; None if there is none.
 
-    Texts on the way there are read as JSON or Python literals. A name steps into each object of a list.
+    Parses texts along the path as JSON or Python literals. A name steps into each object of a list.
     """
     value: Any = row
     for step in path.split("."):
@@ -159,7 +159,7 @@ def _make_problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]
     if "expected_answer" in options["fields"]:
         answer = optional_text(values["expected_answer"])
         return make_question(id, answer, licence, tags=values.get("tags"), **texts)
-    starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))  # otherwise it may be in the prompt
+    starter_code, _ = strip_code_fence(optional_text(values.get("starter_code")))
     time_limit = _append_unit(values.get("time_limit"), _SECONDS[options.get("time_unit", "s")], "s")
     memory_limit = _append_unit(values.get("memory_limit"), _MEGABYTES[options.get("memory_unit", "mb")], "MB")
     solutions = None
@@ -217,19 +217,18 @@ def _parse_tests(
 
 
 def _decode_column(column: Any, name: str) -> Any:
-    """Return a column of the arguments or results of calls; if its type is text, it holds them as JSON."""
+    """Return a column of arguments or results of calls, decoded from JSON if all of its items are texts."""
     if isinstance(column, list) and all(isinstance(item, str) for item in column):
         return [parse_json(item, name) for item in column]
     return column
 
 
 def _join_code(value: object, name: str) -> str:
-    """Return code that is given as a text or as a list of lines."""
     return "" if value is None else join_lines(value, name)
 
 
 def _parse_solutions(value: object, language: object, path: str) -> tuple[Program, ...]:
-    """Read one program, a list of them, or the JSON text of a list, with one language for all or one for each."""
+    """Read a program, a list of programs, or the JSON text of a list. language: one for all, or a list"""
     if isinstance(value, str):
         listed = value.lstrip().startswith("[")
         value = parse_json(value, "solutions") if listed else [value]
@@ -250,7 +249,7 @@ def _parse_solutions(value: object, language: object, path: str) -> tuple[Progra
 
 
 def _append_unit(value: object, factor: float, unit: str) -> object:
-    """Return a number, perhaps written as text, with its unit. Anything else is returned unchanged."""
+    """Return a number, or its text, scaled and with its unit. Returns other values unchanged."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,15})?", value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,7 +1,7 @@
 """HumanEval, and sets in its form, such as HumanEval+: the beginning of a function, and a check of it.
 
-The prompt ends with the docstring that states the problem. Imports and helpers before the function are available to the
-submission and the tests; upstream, the prompt is prepended to the completion.
+The prompt ends with the docstring that states the problem. The submission and the tests can use imports and helpers
+before the function, because HumanEval prepends the prompt to the completion.
 """
 
 import ast
@@ -59,7 +59,7 @@ def _find_function(prompt: str, name: str) -> ast.FunctionDef:
 
 
 def get_task_number(row: Row, unnamed: str) -> str:
-    """Return the name of a row such as `HumanEval/17`, given the one by its position."""
+    """Return `17` for the row `HumanEval/17`; `unnamed` for a row without a name."""
     return optional_text(row["task_id"]).rpartition("/")[2] or unnamed
 
 

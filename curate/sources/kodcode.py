@@ -22,7 +22,7 @@ OPTIONAL = ("question_id", "test", "test_code", "test_info", "subset", "style", 
 def _parse_row(id: str, row: Row) -> Problem:
     code = row["test"] or row["test_code"]  # `test_code` in an earlier revision
     tests = assertions.read(code, classes=find_defined_classes(optional_text(row["solution"])))
-    # A question to complete contains the code already.
+    # The question already contains the code to complete.
     starter_code = "" if row["style"] == "complete" else _parse_declarations(row["test_info"])
     return make_problem(
         id,

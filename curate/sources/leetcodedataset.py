@@ -1,7 +1,7 @@
 """LeetCodeDataset: problems of LeetCode with a check of a hundred assertions each.
 
-`prompt` contains imports and, where a problem needs them, ListNode and TreeNode with functions that make and compare
-them. Upstream it is prepended to the solution, so it is available to the submission and the tests.
+`prompt` contains imports and, if a problem needs them, ListNode and TreeNode with helper functions. LeetCodeDataset
+prepends it to the solution, so the submission and the tests can use it.
 """
 
 from functools import partial

@@ -1,7 +1,6 @@
 """LiveCodeBench code_generation_lite: JSONL files of contest problems, without reference solutions.
 
-The options are `release`, with the names that the dataset's loader uses, and the first and last date of contests,
-`from` and `to`.
+Options are `release`, with the names in the dataset's loader, and `from` and `to`, the first and last date of contests.
 """
 
 import base64
@@ -37,10 +36,10 @@ MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 
 
 def select_files(table: TableFiles) -> TableFiles:
-    """Return the table with the files of the release that the options name.
+    """Return the table with the files of the release in the options.
 
     `release_v5` means all parts up to the fifth, `v5` only the fifth, and `v4_v5` the fourth and the fifth. Raises
-    CurateError if the options are invalid, or files of the release are missing.
+    CurateError if the options are invalid or files of the release are missing.
     """
     options = validate_options(table, ("release", "from", "to"))
     _parse_window(table)
@@ -60,17 +59,17 @@ def select_files(table: TableFiles) -> TableFiles:
 
 
 def _parse_window(table: TableFiles) -> tuple[str, str]:
-    """Return the first and the last date of the window, both inclusive."""
+    """Return the first and the last date of the window, both inclusive. Raises CurateError."""
     bounds = []
     for name, unbounded in (("from", date.min), ("to", date.max)):
         try:
             bounds.append(date.fromisoformat(str(table.options.get(name, unbounded))).isoformat())
         except ValueError:
             raise CurateError(
-                f"{table.location}: {name} must be a date such as 2024-08-01, not {table.options[name]}"
+                f"{table.location}: {name} must be a date such as 2024-08-01, not {table.options[name]}."
             ) from None
     if bounds[0] > bounds[1]:
-        raise CurateError(f"{table.location}: from {bounds[0]} is after to {bounds[1]}; no contest lies between them")
+        raise CurateError(f"{table.location}: from={bounds[0]} is after to={bounds[1]}. Exchange them.")
     return bounds[0], bounds[1]
 
 
@@ -120,7 +119,7 @@ def _parse_row(id: str, row: Row) -> Problem:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickles only plain values, because a pickle that names a class or function could execute code."""
+    """An unpickler of plain values. A pickle that names a class or function could execute code."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
@@ -138,6 +137,6 @@ def decode_private_tests(encoded: object) -> Any:
         if not unpacker.eof:
             raise ValueError(f"incomplete, or more than {MAX_UNPACKED_BYTES // 2**20} MB unpacked")
         text = _PlainUnpickler(io.BytesIO(packed)).load()
-    except Exception as error:  # a damaged pickle can raise nearly any exception; here they all mean the same
+    except Exception as error:  # a damaged pickle can raise nearly any exception
         raise ParseError(f"private_test_cases cannot be unpacked: {shorten(error)}") from None
     return parse_json(text, "the pickle in private_test_cases")

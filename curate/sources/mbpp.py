@@ -1,6 +1,6 @@
 """MBPP: a sentence, a function, and lists of assertions. Its sanitized config and MBPP+ name some columns differently.
 
-MBPP+ has many more tests, as one program in the column `test`, which contains the assertions of `test_list`.
+MBPP+ has more tests in the column `test`, one program that includes the assertions of `test_list`.
 """
 
 import ast

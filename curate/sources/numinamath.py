@@ -1,7 +1,7 @@
-"""AI-MO/NuminaMath-1.5: questions of competitions and textbooks, each with an answer that a model took from a solution.
+"""AI-MO/NuminaMath-1.5: questions of competitions and textbooks, with answers that a model extracted from solutions.
 
-Its authors marked what each row asks for (`question_type`) and whether problem and solution are whole. The marks do not
-cover everything, so the question itself is read as well.
+Its authors marked the type of each question and whether problem and solution are complete. The marks miss some cases,
+so `make_question` also checks the question itself.
 """
 
 from functools import partial

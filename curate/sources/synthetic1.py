@@ -26,7 +26,7 @@ SEVERAL_ROWS_PER_PROBLEM = True
 
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
-    """Yield problems in the order in which their first responses occur."""
+    """Yield problems in the order of their first rows."""
     seen: set[str] = set()
 
     def parse(id: str, row: Row) -> Problem | None:

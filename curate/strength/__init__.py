@@ -1,7 +1,7 @@
-"""Measure how many wrong programs the tests of a problem reject.
+"""The strength of a problem's tests: the share of wrong programs that they reject.
 
-measurement   the steps, from a problem to its StrengthRecord
-mutants       making a limited number of wrong programs from a reference
+measurement   the steps from a problem to its StrengthRecord
+mutants       wrong programs made from a reference
 mistakes      the kinds of mistakes
 extra_inputs  further inputs made from those of the tests
 """

@@ -1,8 +1,8 @@
 """Extra inputs for a problem, made from those of its tests by small changes.
 
-The valid inputs are unknown, so a change keeps the shape of the input: the number of lines, words and arguments.
-Numbers stay between the minimum (at most 1) and the maximum of the tests at that position. A number that may be a count
-is not changed. Most of these inputs are valid; some are not.
+The valid inputs are unknown, so a change keeps the number of lines, words and arguments. Numbers stay between the
+minimum (at most 1) and the maximum of the tests at that position, and possible counts stay unchanged. Most of the
+inputs are valid.
 """
 
 import json
@@ -18,9 +18,9 @@ from sandbox import Suite
 
 MAX_EXTRA_INPUTS = 24
 
-_MAX_INPUT_CHARACTERS = 20_000  # of an input to change: longer inputs are slow, and rarely show more
-_MAX_CHANGES = 3  # maximum number of changes to one input
-# A string of zeros and ones counts as a word, because changing it as a number would give it other digits.
+_MAX_INPUT_CHARACTERS = 20_000  # of an input to change; longer ones are slow and rarely reveal more
+_MAX_CHANGES = 3  # to one input
+# A string of zeros and ones counts as a word, because a change of the number would add other digits.
 _INTEGER = re.compile(r"(?![01]{2,}\Z)-?(?:0|[1-9]\d{0,17})\Z")
 
 Range = tuple[int, int]
@@ -28,7 +28,7 @@ Position = TypeVar("Position", int, str)
 
 
 def generate_extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA_INPUTS) -> list[str]:
-    """Return at most `max_count` inputs that no test has. The same tests and seed give the same inputs."""
+    """Return at most `max_count` inputs that no test has. Deterministic for the same tests and seed."""
     has_calls = suite.entry_point is not None or suite.assertions is not None
     inputs = [
         case.input
@@ -45,13 +45,13 @@ def generate_extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA
 
 
 def _change_lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield inputs of words in lines. Each line has one range, since its numbers are usually of one kind."""
+    """Yield changed inputs of words in lines. Each line has one range, since its numbers are usually of one kind."""
     ranges = _find_ranges(
         (number, int(word)) for text in inputs for number, word in _enumerate_words(text) if _INTEGER.match(word)
     )
     while True:
         text = rng.choice(inputs)
-        pieces = re.split(r"(\s+)", text)  # words are at even indices, separators at odd ones
+        pieces = re.split(r"(\s+)", text)  # words at even indices, separators at odd ones
         line = _find_line_numbers(pieces)
         counts = _find_possible_counts(text)
         words = [i for i in range(0, len(pieces), 2) if pieces[i] and pieces[i] not in counts]
@@ -112,10 +112,10 @@ def _write(call: LiteralCall, suite: Suite) -> str:
 
 
 def _change_calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[str]:
-    """Yield calls with other arguments. Each position or name of an argument has its own range."""
+    """Yield calls with changed arguments. Each position or name of an argument has its own range."""
     calls: list[LiteralCall] = []
     for text in inputs:
-        with suppress(ValueError):  # an integer has more digits than Python reads, so the input is left out
+        with suppress(ValueError):  # an integer has more digits than Python reads
             calls.append(_parse(text, suite))
     ranges = _find_ranges(
         (f"{call.function} {i}", number)
@@ -142,7 +142,7 @@ def _find_integers(value: Any) -> Iterator[int]:
 
 
 def _change_value(value: Any, within: Range, rng: random.Random) -> Any:
-    """Return the value with one change somewhere in it. Lengths stay, since another argument may state them."""
+    """Return the value with one random change. Lengths stay, since another argument may state them."""
     if type(value) is int:
         return _change_number(value, within, rng)
     if isinstance(value, str):
@@ -164,10 +164,9 @@ def _change_value(value: Any, within: Range, rng: random.Random) -> Any:
 
 
 def _find_ranges(numbers: Iterable[tuple[Position, int]]) -> dict[Position, Range]:
-    """Return the smallest and the largest number for each position.
+    """Return the range of the numbers at each position. Its minimum is at most 1.
 
-    The smallest is at most 1, even if the tests have only larger numbers. Otherwise, tests without variety would seem
-    strong. Where larger numbers are allowed, 1 is nearly always allowed, too.
+    If larger numbers are valid, 1 nearly always is. Without it, tests without variety would seem strong.
     """
     ranges: dict[Position, Range] = {}
     for i, number in numbers:

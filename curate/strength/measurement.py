@@ -1,12 +1,12 @@
 """Measure the strength of a problem's tests: the share of wrong programs, made from its reference, that they reject.
 
-A mutant is killed if its verdict is not `accepted`. A surviving mutant may be equivalent to the reference, so both get
-further inputs. If they agree on all of these, the mutant counts as equivalent and is excluded from the share. If they
-differ, the tests miss a mistake, and the input is recorded.
+The tests kill a mutant if its verdict is not `accepted`. A surviving mutant may be equivalent to the reference, so both
+run on extra inputs. If they agree on all of these, the mutant counts as equivalent and is excluded from the share. If
+they differ, the tests miss a mistake, and the input is recorded.
 
-Each problem costs a judgement of its reference, and of each mutant up to the first test that kills it. The extra inputs
-run only for the survivors, usually few. A mutant that never ends costs its whole time limit. So the limit is reduced to
-several times the slowest test of the reference. If programs are slow, fewer mutants are tried.
+Each mutant runs up to the first test that kills it; only the survivors, usually few, run on the extra inputs. A mutant
+that hangs costs its whole time limit, so the limit is reduced to five times the slowest test of the reference. If
+programs are slow, fewer mutants are tried.
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
 _MAX_MISSED_INPUTS, _MAX_MISSED_CHARACTERS = 3, 500  # recorded inputs that the tests miss, and characters of each
 _MAX_CPU_SECONDS = 10.0  # CPU time for the mutants of a problem; most problems need a second
-_BATCH = 8  # mutants to try before checking the time
+_BATCH = 8  # mutants to try between checks of the time
 
 Item = TypeVar("Item")
 
@@ -38,14 +38,14 @@ Item = TypeVar("Item")
 class StrengthRecord:
     """The result of running a reference's mutants on the tests.
 
-    n_mutants          number of mutants that were tried
+    n_mutants          number of mutants tried
     n_killed           number of mutants that the tests rejected
     n_equivalent       number of mutants that never differed from the reference
-    survivors          numbers of mutants that are wrong but not killed, by kind of mistake
-    missed_inputs      inputs on which some of these differ from the reference, with its answers; the statement may not
-                       allow these inputs
+    survivors          numbers of wrong mutants that the tests accept, by kind of mistake
+    missed_inputs      inputs on which survivors differ from the reference, with its outputs; these inputs may be
+                       invalid by the statement
     strongest          indices of cases; each kills most of the mutants that survive the cases before it
-    spent_cpu_seconds  CPU time of everything that was executed
+    spent_cpu_seconds  CPU time of all executed programs
     """
 
     n_mutants: int = 0
@@ -58,7 +58,7 @@ class StrengthRecord:
 
     @property
     def share(self) -> float | None:
-        """Share of killed mutants among those that are not equivalent; None (unknown) if there are none."""
+        """Share of killed mutants among the nonequivalent ones; None if there are none."""
         wrong = self.n_mutants - self.n_equivalent
         return self.n_killed / wrong if wrong else None
 
@@ -70,12 +70,12 @@ def is_measurable(problem: Problem) -> bool:
 
 
 def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_MUTANTS, seed: int) -> StrengthRecord:
-    """Measure the strength of one problem's tests. Raises SandboxError if the sandbox fails."""
+    """Measure the strength of one problem's tests; an empty record if it is not measurable. Raises SandboxError."""
     if not is_measurable(problem):
         return StrengthRecord()
     assert problem.reference is not None
     baseline = sandbox.judge(problem.reference, problem.tests, run_all=True)
-    if not baseline.accepted:  # although accepted twice before: its mutants prove nothing
+    if not baseline.accepted:  # accepted twice before, so it is flaky and its mutants prove nothing
         log.warning("%s: reference now judged %s; its tests are not measured", problem.id, baseline.verdict.value)
         return StrengthRecord(spent_cpu_seconds=sandbox.spent_seconds)
     suite = _with_tight_limits(problem.tests, baseline)
@@ -100,7 +100,6 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
 
 
 def _with_tight_limits(suite: Suite, baseline: Judgement) -> Suite:
-    """Return the suite with limits derived from the reference's time."""
     seconds = _REFERENCE_FACTOR * max(case.cpu_seconds for case in baseline.cases) + _EXTRA_SECONDS
     wall_seconds = min(seconds, suite.limits.wall_seconds)
     cpu_seconds = min(seconds, suite.limits.cpu_seconds or suite.limits.wall_seconds)
@@ -109,11 +108,11 @@ def _with_tight_limits(suite: Suite, baseline: Judgement) -> Suite:
 
 @dataclass(frozen=True, slots=True)
 class KilledMutant:
-    """A mutant that was killed.
+    """A killed mutant.
 
     killing_test    index of the first case that killed it
     survived_tests  indices of the earlier cases, which it passed
-    verdict         the verdict at the case that killed it
+    verdict         the verdict on the killing test
     """
 
     mutant: Mutant
@@ -127,7 +126,7 @@ def run_mutants(
 ) -> tuple[list[KilledMutant], list[Mutant]]:
     """Return the mutants that the suite kills, and the survivors.
 
-    After _MAX_CPU_SECONDS no more mutants are tried; the remaining ones are in neither list.
+    Stops after _MAX_CPU_SECONDS; the remaining mutants are in neither list.
     """
     indices = order_by_length(suite)  # the longest input kills most mutants
     ordered = with_cases(suite, indices)
@@ -147,8 +146,8 @@ def run_mutants(
 def find_strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
     """Return the indices of a few cases that together kill all these mutants, the strongest first.
 
-    They are chosen from the cases that were the first to kill a mutant, and only these cases are tried on all mutants.
-    A matrix of all cases and all mutants would cost many times as much, and the result would hardly be better.
+    The candidates are the cases that were the first to kill a mutant; only these run on all mutants. A matrix of all
+    cases and mutants would cost many times as much for hardly a better result.
     """
     first_killers = {kill.killing_test for kill in kills}
     indices = [index for index in order_by_length(suite) if index in first_killers]
@@ -163,10 +162,10 @@ def find_strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: M
 
 
 def find_greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequence[int]) -> tuple[int, ...]:
-    """Return few indices of cases that together kill every mutant, beginning with the one that kills most.
+    """Return a small set of cases that together kill every mutant, beginning with the one that kills most.
 
     killing_tests  for each mutant, the cases that kill it
-    indices        all cases; among equally good ones, the first in this order is chosen
+    indices        all cases, in order of preference
     """
     left = list(killing_tests)
     chosen: list[int] = []
@@ -196,7 +195,7 @@ def classify_survivors(
 ) -> tuple[list[Mutant], list[Case]]:
     """Return the mutants that differ from the reference on an extra input, and such an input for each.
 
-    Without extra inputs, returns all mutants.
+    Without extra inputs, returns all mutants and no input.
     """
     cases = _confirm_cases(reference, suite, sandbox, seed=seed)
     if not cases:

@@ -1,13 +1,12 @@
-"""The mistakes that make a right program wrong, one function for each kind.
+"""The mistakes that make a right program wrong, one function for each kind. A kind has the name of its function.
 
-A function yields the possible replacements of a node for its mistake. It changes nothing, and the new nodes may share
-their children with the original node.
+Each function yields replacements of a node, without changing it. The new nodes may share children with the original.
 """
 
 import ast
 from collections.abc import Callable, Iterator
 
-# Each comparison with those that put a boundary value on the wrong side, or reverse it.
+# Replacements of each comparison, which put a boundary value on the wrong side or reverse the comparison.
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.Gt),
     ast.LtE: (ast.Lt, ast.GtE),
@@ -45,11 +44,11 @@ _FUNCTIONS = {
     "floor": "ceil",
     "ceil": "floor",
 }
-_MIN_LARGE = 1000  # above this, an off-by-one rarely matters, but a much smaller number does
+_MIN_LARGE = 1000  # an off-by-one rarely matters above this, but a much smaller number does
 
 
 def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
-    """One too many or one too few, in bounds of ranges and slices, in indices, or in the rounds of a loop."""
+    """One too many or one too few, in bounds of ranges and slices, in indices, or in the iterations of a loop."""
     match node:
         case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
             for arguments in ([_shift(stop, 1)], [_shift(stop, -1)], [ast.Constant(1), stop]):
@@ -75,14 +74,13 @@ def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _shift(value: ast.expr, by: int) -> ast.expr:
-    """Return the expression for value + by, in idiomatic form."""
     if isinstance(value, ast.Constant) and type(value.value) is int:
         return ast.Constant(value.value + by)
     return ast.BinOp(value, ast.Add() if by > 0 else ast.Sub(), ast.Constant(abs(by)))
 
 
 def comparison(node: ast.AST) -> Iterator[ast.AST]:
-    """A wrong comparison: a boundary value is on the wrong side, or the comparison is reversed."""
+    """A comparison with a boundary value on the wrong side, or a reversed comparison."""
     if isinstance(node, ast.Compare):
         for i, operator in enumerate(node.ops):
             for other in _COMPARISONS[type(operator)]:
@@ -90,7 +88,7 @@ def comparison(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def dropped_branch(node: ast.AST) -> Iterator[ast.AST]:
-    """A forgotten case: a branch is never or always taken, or one of several conditions is missing."""
+    """A forgotten case: a branch that runs always or never, or a missing condition."""
     match node:
         case ast.If(body=body, orelse=orelse):
             for taken in (False, True):
@@ -122,7 +120,7 @@ def swapped_operator(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _has_text(*operands: ast.expr) -> bool:
-    """Return whether an operand is text or a list. These have no minus, so the mutant would fail on every test."""
+    """Return whether an operand is text or a list. These lack most operators, so a mutant would fail every test."""
     return any(
         isinstance(operand, ast.JoinedStr | ast.List | ast.ListComp)
         or (isinstance(operand, ast.Constant) and isinstance(operand.value, str | bytes))
@@ -131,9 +129,9 @@ def _has_text(*operands: ast.expr) -> bool:
 
 
 def dropped_statement(node: ast.AST) -> Iterator[ast.AST]:
-    """A forgotten line: for example, nothing is appended, added or sorted, or a `break` or `continue` is missing.
+    """A forgotten line, such as a call of `append` or `sort`, a `break` or a `continue`.
 
-    Calls of print stay, because a program without output fails at the first test, whatever the test is.
+    Calls of print stay, because any test rejects a program without output.
     """
     match node:
         case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
@@ -149,7 +147,7 @@ def dropped_statement(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def constant(node: ast.AST) -> Iterator[ast.AST]:
-    """A wrong constant: a different number or text, or a bound that is too small for the largest inputs."""
+    """A wrong number or text, or a bound too small for the largest inputs."""
     match node:
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
@@ -163,7 +161,7 @@ def constant(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def early_return(node: ast.AST) -> Iterator[ast.AST]:
-    """An early end: a loop ends after its first round, or a function returns before all its work is done."""
+    """A loop that ends after its first iteration, or a function that returns too early."""
     match node:
         case ast.For(body=body) if not _ends_with_jump(body):
             yield ast.For(node.target, node.iter, [*body, ast.Break()], node.orelse, lineno=0)

@@ -1,7 +1,4 @@
-"""Make a limited number of wrong programs from a right one, spread over the kinds of mistakes and the positions.
-
-The same reference, tests and seed give the same mutants.
-"""
+"""Make a limited number of wrong programs from a right one, spread over the kinds of mistakes and the positions."""
 
 import ast
 import json
@@ -22,15 +19,15 @@ _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = {"setrecursionlimit", "stack_size", "set_int_max_str_digits", "setswitchinterval", "reconfigure"}
 _IGNORED_FIELDS = {"annotation", "returns", "decorator_list", "format_spec"}
 
-_DEFAULT_SHOWN_CASES = 2  # assumed number of cases in the statement, if the source does not state it
-_MAX_CASE_CHARACTERS = 4_000  # characters of a case to memorize; below Python's limit of integer digits
+_DEFAULT_SHOWN_CASES = 2  # number of cases in the statement, if unknown
+_MAX_CASE_CHARACTERS = 4_000  # of a case to memorize; below Python's limit of integer digits
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A program that should be wrong, and the kind of mistake in it: a function of mistakes.py, or `hard_coded`."""
+    """A presumably wrong program. kind: the mistake, a function of mistakes.py, or `hard_coded`"""
 
     kind: str
     source: str
@@ -41,7 +38,9 @@ def generate_mutants(
 ) -> list[Mutant]:
     """Return at most `max_count` distinct mutants of a Python program; none if it cannot be parsed.
 
-    n_shown_cases  number of leading cases of the suite that the statement reveals; 0: not known
+    n_shown_cases  number of leading cases of the suite in the statement; 0: unknown
+
+    Deterministic for the same reference, suite and seed.
     """
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -62,7 +61,6 @@ def generate_mutants(
 
 
 def _find_used_names(suite: Suite) -> tuple[str, ...]:
-    """Return the names that the tests use: those that they call, and those of methods."""
     if suite.assertions is None:
         return suite.called_names
     attributes = {name for case in suite.cases for name in _ATTRIBUTE.findall(case.input)}
@@ -72,8 +70,9 @@ def _find_used_names(suite: Suite) -> tuple[str, ...]:
 def _generate_mistakes(
     tree: ast.Module, called: Collection[str], rng: random.Random
 ) -> Iterator[tuple[str, "NodePosition", ast.AST]]:
-    """Yield one mistake of each kind in turn, with the kind and the position. Within a kind, every position gets one
-    mistake before any gets a second.
+    """Yield the kind, position and replacement of each mistake, one of each kind in turn.
+
+    Within a kind, every position gets one mistake before any gets a second.
     """
     everywhere = list(find_mutable_nodes(tree, called))
     turns: list[list[tuple[int, NodePosition, ast.AST]]] = []
@@ -120,7 +119,7 @@ def find_mutable_nodes(program: ast.Module, called: Collection[str]) -> Iterator
 
     called: the names that tests use
 
-    Imports, annotations, docstrings, unused definitions and settings of the interpreter are left out.
+    Skips imports, annotations, docstrings, unused definitions and settings of the interpreter.
     """
     return _find_positions(program, _find_unused(program, called))
 
@@ -155,7 +154,7 @@ def _is_main_guard(node: ast.AST) -> bool:
 
 
 def _find_unused(program: ast.Module, called: Collection[str]) -> set[ast.AST]:
-    """Return the definitions to which no executed code refers by name: solutions may contain whole libraries."""
+    """Return the definitions that executed code never names. Solutions may contain whole libraries."""
     left = {node for node in ast.walk(program) if isinstance(node, _Definition)}
     used_names = _find_names(program) | {*called, "Solution"}
     while used := {node for node in left if node.name in used_names or node.name.startswith("__")}:
@@ -180,14 +179,13 @@ def _find_names(node: ast.AST) -> set[str]:
 
 
 def write_hard_coded_programs(suite: Suite, n_shown_cases: int) -> Iterator[str]:
-    """Yield a program with the most frequent output, and one that also has a table of the shown cases. Both pass if
-    there are few tests.
+    """Yield a program that prints the most frequent output, and one that also memorizes the shown cases.
 
-    n_shown_cases: number of leading cases of the suite that the statement reveals; 0: not known
+    n_shown_cases: number of leading cases of the suite in the statement; 0: unknown
     """
     cases = [case for case in suite.cases if len(case.input) + len(case.expected) <= _MAX_CASE_CHARACTERS]
     if suite.assertions is not None:
-        cases = [case for case in cases if case.expected]  # the others have no expected value
+        cases = [case for case in cases if case.expected]  # other cases have no expected value
     if len(cases) < 2:
         return
     usual = Counter(case.expected for case in cases).most_common(1)[0][0]
@@ -215,11 +213,11 @@ def _write_function_program(table: dict[str, str], usual: str, entry_point: str)
 
 
 def _write_assertion_program(calls: Sequence[str], table: dict[str, str], usual: str) -> str:
-    """Return a program whose functions look up each call in a table and return the stored value.
+    """Return a program whose functions look up their return values in a table.
 
-    calls  the calls of all cases, as Python; each function in them is defined
+    calls  calls of all cases, as Python; the program defines each called function
     table  values by call, as Python
-    usual  the value of all other calls
+    usual  value of all other calls
     """
     rows: dict[str, list[str]] = {}
     for text in calls:

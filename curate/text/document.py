@@ -1,7 +1,7 @@
 """Sections of titles, sentences, tables and charts, and their renderers for a terminal and for Markdown.
 
-curate/report/page.html has the renderer for HTML. Texts in sections are untrusted, so every renderer escapes them:
-markup, terminal escape sequences, pipes and line ends have no effect.
+curate/report/page.html has the renderer for HTML. Texts are untrusted, so every renderer escapes markup, terminal
+escape sequences, pipes and line ends.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _LINE_CHARACTERS = 1000  # characters of a one-line text on a terminal
 
 
 class Share(float):
-    """A share, from 0 to 1, which is shown in percent."""
+    """A share from 0 to 1, shown in percent."""
 
 
 class Seconds(float):
@@ -30,7 +30,7 @@ class Code(str):
 
 
 class Markdown(str):
-    """A trusted text in Markdown, which the Markdown renderer does not escape."""
+    """A trusted Markdown text, which the Markdown renderer does not escape."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text. kind: empty for a sentence, "warning", "code" for a program, "message" for a program's report"""
+    """A text. kind: empty for a sentence, "warning", "code" for a program, or "message" for output of a program"""
 
     text: str
     kind: str = ""
@@ -51,10 +51,10 @@ class Table:
     """A table.
 
     header: names of the columns; empty for pairs of a name and a value
-    total: one more row for a terminal, with sums
-    style: style on a page. "stacked": the columns after the first number are the parts of a bar; "steps": bars of a
-        number, its losses and the rest; "shaded": larger numbers are darker
-    folded: title of the fold that hides the table on a page; other renderers omit a folded table
+    total: a row with sums, for the terminal
+    style: style on a page. "stacked": columns after the first number are segments of a bar; "steps": bars of a number,
+        its losses and the rest; "shaded": larger numbers are darker
+    folded: title of the fold that hides the table on a page; other renderers omit the table. Empty: not folded
     """
 
     header: Sequence[str]
@@ -69,10 +69,10 @@ class Chart:
     """Bars.
 
     labels: names of the bars
-    counts: heights of the bars, by the name of their series
-    ticks: labels at the edges between bars; empty: the bars' own labels stand below them
-    band: numbers of the first and the last bar of a shaded band
-    line: position of a line, in bars from the left
+    counts: heights of the bars, by series
+    ticks: labels at the edges between bars; empty: the names are below the bars
+    band: indices of the first and the last bar of a shaded band
+    line: position of a vertical line, in bars from the left
     band_label, line_label: meaning of the band and of the line
     """
 
@@ -89,7 +89,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A column of an exhibit. parts: segments of its text, and whether each differs from the other column"""
+    """A column of an exhibit. parts: segments of its text, each with whether it differs from the other column"""
 
     title: Sequence[Cell]
     parts: Sequence[tuple[str, bool]]
@@ -101,7 +101,7 @@ class Side:
 class Exhibit:
     """Texts side by side, and longer ones in folds. Only pages show exhibits.
 
-    folded: title -> text, and whether it is a program or an output
+    folded: by title, a text and whether it is a program or an output
     """
 
     title: Sequence[Cell]
@@ -117,8 +117,8 @@ Block = Text | Table | Chart | Exhibit
 class Section:
     """A title and the blocks below it.
 
-    note: a sentence below the title. Without blocks it gives the reason, and only pages show it
-    wide: whether it takes the page's full width
+    note: a sentence below the title. Without blocks, it states the reason, and only pages show the section
+    wide: whether the section takes the full width of the page
     """
 
     title: str
@@ -158,7 +158,7 @@ def _render_block(block: Block) -> Iterator[str]:
 
 
 def _render_bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
-    """Yield a bar for each count, without the empty bars at both ends."""
+    """Yield a bar for each count, except empty ones at both ends."""
     filled = [index for index, count in enumerate(counts) if count]
     if filled:
         labels, counts = labels[filled[0] : filled[-1] + 1], counts[filled[0] : filled[-1] + 1]
@@ -205,14 +205,13 @@ def _render_cell(cell: Cell) -> str:
 
 
 def format_code(text: str) -> str:
-    """Return a text as one line of code in Markdown, or as plain text if it has characters that code in a table cannot
-    contain."""
+    """Return a text as one line of code in Markdown, or as plain text if it contains a backtick or a pipe."""
     line = " ".join(escape_unprintable(text).split())
     return escape_markdown(line) if set(line) & set("`|") else f"`{line}`"
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text on one line with Markdown characters escaped; a trusted text stays as it is."""
+    """Return a text on one line with Markdown characters escaped; a trusted text unchanged."""
     if isinstance(text, Markdown):
         return text
     escapes = {"&": "&amp;", "<": "&lt;"} | {character: f"\\{character}" for character in "\\`*[]|"}

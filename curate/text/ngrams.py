@@ -1,11 +1,10 @@
-"""Split texts into words and hash their n-grams, many texts at once and with the same hashes on every machine.
+"""Split texts into words and hash their n-grams, with the same hashes on every machine.
 
-A word is a run of letters, digits and underscores of any script, after NFKC and casefold; everything else is a
-separator. `words` does this in one line. `hash_words` does the same for many texts in a few passes over their bytes,
-some twenty times as fast as handling each word in Python.
+A word is a sequence of letters, digits and underscores of any script, after NFKC and casefold. `hash_words` splits many
+texts in a few passes over their bytes, some twenty times as fast as `split_words`.
 
-Hashes have 64 bits. Words of up to eight bytes never share one; of longer words, one pair in 2**64 does by chance.
-Nothing here resists an attacker who constructs collisions.
+Hashes have 64 bits. Words of up to eight bytes never collide; longer words do with probability 2**-64. An attacker can
+construct collisions.
 """
 
 import hashlib
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
-# ASCII capitals become small letters, and ASCII separators become NUL; all other bytes are parts of words.
+# Translates ASCII capitals to small letters, and ASCII separators to NUL; all other bytes belong to words.
 WORD_BYTES = bytes(
     byte + 32
     if chr(byte) in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -33,21 +32,21 @@ WORD_BYTES = bytes(
     else 0
     for byte in range(256)
 )
-# Words longer than this many bytes are rare, and a word of a million digits must not cost a million steps.
+# Number of bytes above which a word is hashed at once, because a word of a million digits must not cost as many steps.
 LONG_WORD = 64
 MIX_MULTIPLIER, NGRAM_MULTIPLIER = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
 
 
 @dataclass(frozen=True, slots=True)
 class NgramHashes:
-    """Hashes of the words, or n-grams of words, of several texts: text i has hashes[offsets[i] : offsets[i + 1]]."""
+    """Hashes of the words, or word n-grams, of several texts: text i has hashes[offsets[i] : offsets[i + 1]]."""
 
     hashes: "Hashes"
     offsets: "Offsets"
 
 
 def normalize(text: str) -> str:
-    """Return the text in the form in which it is compared, without differences of case and compatibility forms."""
+    """Return the text in the form for comparisons: after NFKC and casefold."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
@@ -67,7 +66,7 @@ def find_word_spans(text: str) -> list[tuple[str, int, int]]:
 
 
 def hash_words(texts: Sequence[str]) -> NgramHashes:
-    """Return a hash for each word of each text. This is fastest with some hundred texts, which fit into the cache."""
+    """Return a hash for each word of each text. Fastest with some hundred texts, which fit into the CPU cache."""
     import numpy as np
 
     data, ends_of_texts = join_texts(texts)
@@ -82,8 +81,7 @@ def hash_words(texts: Sequence[str]) -> NgramHashes:
 def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
     """Return the bytes of all texts, each followed by a NUL, and the index after each NUL.
 
-    WORD_BYTES then turns the bytes into words. Eight bytes of NUL follow, so eight bytes can be read from the
-    beginning of each word.
+    Eight more NULs follow, so eight bytes can be read from the beginning of each word. WORD_BYTES translates the bytes.
     """
     import numpy as np
 
@@ -93,7 +91,7 @@ def join_texts(texts: Sequence[str]) -> tuple[bytes, "Offsets"]:
 
 
 def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
-    """Return the hashes of all n-grams of `length` words, text by text. A text with fewer words has none."""
+    """Return the hashes of all word n-grams, text by text. length: n; a text with fewer words has no n-grams"""
     import numpy as np
 
     count = max(0, len(words.hashes) - length + 1)
@@ -111,9 +109,8 @@ def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
 
 def _encode(text: str) -> bytes:
     if text.isascii():
-        return text.encode()  # case and separators are left to the table
-    text = _FOREIGN.sub(_replace_separators, normalize(text))
-    return text.encode()
+        return text.encode()  # WORD_BYTES handles case and separators
+    return _FOREIGN.sub(_replace_separators, normalize(text)).encode()
 
 
 def _replace_separators(foreign: re.Match[str]) -> str:
@@ -142,7 +139,7 @@ def _hash_word_bytes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Has
 
 
 def _mix(values: "Hashes") -> None:
-    """Mix the bits of each value in place. Different values stay different."""
+    """Mix the bits of each value in place, injectively."""
     import numpy as np
 
     values *= np.uint64(MIX_MULTIPLIER)
@@ -151,7 +148,6 @@ def _mix(values: "Hashes") -> None:
 
 @cache
 def _make_masks() -> "Hashes":
-    """Return for each length up to eight a mask of the bits in that many bytes."""
     import numpy as np
 
     return np.array([(1 << 8 * length) - 1 for length in range(9)], dtype=np.uint64)

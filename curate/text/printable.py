@@ -1,5 +1,4 @@
-"""Untrusted texts for display: characters that move the cursor, set colors or reverse text are escaped, and truncation
-is visible."""
+"""Untrusted texts for display, with control characters escaped and truncation marked."""
 
 import re
 import unicodedata
@@ -13,7 +12,7 @@ def excerpt(text: str) -> str:
 
     Lone surrogates, which UTF-8 cannot encode, become escapes such as \\udc80.
     """
-    # No character takes less than one byte, so only the beginning of a huge text has to be encoded.
+    # Every character takes at least one byte, so the beginning of a huge text suffices.
     encoded = text[: EXCERPT_BYTES + 1].encode("utf-8", "backslashreplace")
     if len(encoded) <= EXCERPT_BYTES:
         return encoded.decode()
@@ -24,18 +23,18 @@ _UNUSUAL = re.compile(r"[^\n\t -~]+")
 
 
 def escape_unprintable(text: str) -> str:
-    """Return the text with control and formatting characters as escapes such as \\x1b. Line ends and tabs stay."""
+    """Escape control and formatting characters, such as \\x1b, except line ends and tabs."""
     return _UNUSUAL.sub(lambda found: "".join(map(_escape, found[0])), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the text on one line of at most `width` characters, with line ends as \\n and "..." after a cut."""
+    """Return the text on one line of at most `width` characters, with escaped line ends, and "..." if truncated."""
     shown = escape_unprintable(text[: width + 1]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= width else shown[: width - 3] + "..."
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Yield the lines of a table. Numbers are aligned to the right and words to the left; None is shown as a dash."""
+    """Yield the lines of a table, with numbers right-aligned, text left-aligned, and None as a dash."""
     cells = [[_format_cell(value) for value in row] for row in rows]
     numeric = [
         all(value is None or isinstance(value, int | float) for value in column) for column in zip(*rows, strict=True)

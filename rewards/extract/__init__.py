@@ -1,8 +1,8 @@
 """Find the program in a completion.
 
-program      choose the program to judge
-thinking     remove the model's thinking
-code_blocks  parse the fenced blocks of a text
+program      the program to judge
+thinking     the removal of the model's thinking
+code_blocks  the fenced blocks of a text
 """
 
 from rewards.extract.program import PYTHON_ONLY, check_languages, extract_program, extract_submission, languages_for

@@ -1,25 +1,24 @@
 """The fenced blocks of a text, as CommonMark defines them and as models write them.
 
 A block opens with three or more backticks or tildes at the beginning of a line; only spaces, list markers, quote
-markers (`>`) and `<answer>` may stand before them. A label may follow, the name of a language. The block closes with a
-line that consists of at least as many of the same character and is indented by at most three columns more. A block in
-a quote ends with the quote. All this is CommonMark.
-Models need more rules:
+markers (`>`) and `<answer>` may precede them. A label, the name of a language, may follow. A line of at least as many
+of the same character, indented by at most three columns more, closes the block. A block in a quote ends with the quote.
 
-- Text may stand before an opening fence of backticks if nothing but a label follows. The label is Python or C++, or the
-  fences below could not be paired otherwise.
-- A label may stand on the line below its fence.
-- A closing fence of backticks may be on the last line of code. `</answer>` and tokens that end a text, such
-  as `</s>` and `<|im_end|>`, may follow a fence.
+Rules in addition to CommonMark's, for texts of models:
+
+- Text may precede an opening fence of backticks if only a label follows. The label must be Python or C++, or the fences
+  below could not be paired otherwise.
+- A label may be on the line below its fence.
+- A closing fence of backticks may be on the last line of code. `</answer>` and end-of-text tokens, such as `</s>` and
+  `<|im_end|>`, may follow a fence.
 - In Python, backticks occur only in strings and comments, so a fence right after code closes the block. A fence at
   the end of a comment closes it only if the fences below could not be paired otherwise. A fence in a triple-quoted
   string is text if the string ends before the next block begins.
-- A fence that names a language closes nothing. In an open block, it shows that this block was never closed, and opens
-  another one.
+- A fence with a label closes no block. In an open block, it shows that this block was never closed, and opens another.
 - The fences of a block labeled Markdown are ignored.
 - Unclosed tildes are decoration.
 
-An unclosed block does not count. Reading takes linear time on any text.
+An unclosed block does not count. Parsing takes linear time on any text.
 """
 
 import re
@@ -28,13 +27,11 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-__all__ = ["CPP", "PYTHON", "CodeBlock", "parse_code_blocks"]
-
 PYTHON, CPP = "python", "cpp"
 _MARKDOWN = ("markdown", "md")
 _BYTE_ORDER_MARK = "\ufeff"
-# All quantifiers are possessive, so no pattern backtracks. Lines end as in Python source; str.splitlines() splits
-# at more characters, even within literals.
+# All quantifiers are possessive, so no pattern backtracks. Lines end as in Python source; str.splitlines() also splits
+# at characters that occur within literals.
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 _LABELS = {
     PYTHON: re.compile(r"(?:c?python|py|pypy)(?:3(?:\.\d++)*+)?+"),
@@ -54,7 +51,7 @@ _FENCE = re.compile(r"(?P<before>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+\Z")
 _PYTHON_TOKEN = re.compile(
     r"(?P<long>\"\"\"|''')|(?P<short>\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')|(?P<comment>#.*+|\"|')", re.DOTALL
 )
-_MAX_EXTRA_INDENT = 4  # columns; a fence indented by this many more than its block is text
+_MAX_EXTRA_INDENT = 4  # columns relative to the block; a fence indented by as many is text
 _TAB_WIDTH = 4  # columns
 _NEVER = 1 << 60
 
@@ -86,7 +83,7 @@ class _OpenBlock:
 
 
 def parse_code_blocks(text: str) -> list[CodeBlock]:
-    """Return the closed blocks that are not blank, in order."""
+    """Return the closed, nonblank blocks, in order."""
     lines = _LINE.findall(text)
     offsets = list(accumulate(map(len, lines), initial=0))
     ahead = _LookAhead(lines, offsets, text)
@@ -101,7 +98,7 @@ def parse_code_blocks(text: str) -> list[CodeBlock]:
             if unquoted is not None or not line.strip():
                 line = unquoted or ""
             else:
-                block = None  # the quote has ended with the block open
+                block = None  # the quote ended before the block closed
         if block is None or _opens_another(line, block):
             block = _open_block(line, number, offsets[number], ahead)
         elif (last_line := _close_block(line, block, number, ahead)) is None:
@@ -120,7 +117,7 @@ def _may_hold_fence(line: str) -> bool:
 
 
 class _LookAhead:
-    """A look-ahead to the fences and quotes after each line, computed in one pass. A bare fence has its own line."""
+    """A look-ahead to the fences and quotes after each line, computed in one pass. A bare fence has no label."""
 
     def __init__(self, lines: list[str], offsets: list[int], text: str) -> None:
         self._text, self._offsets = text, offsets
@@ -161,14 +158,14 @@ class _LookAhead:
         self._next_labeled.append(next_labeled)
 
     def unpaired_fence_follows(self, number: int) -> bool:
-        """Return whether an odd number of bare fences follows up to the next labeled one, so one is unpaired."""
+        """Return whether the number of bare fences up to the next labeled one is odd, so one is unpaired."""
         return self._is_odd[bisect_right(self._line_numbers, number)]
 
     def bare_fence_follows(self, sign: str, number: int) -> bool:
         return self._last_bare[sign] > number
 
     def string_and_block_end(self, quotes: str, number: int) -> bool:
-        """Return whether a string that these triple quotes opened ends after this line, and its block after it."""
+        """Return whether a string open at this line ends below, and its block after it. quotes: the triple quotes"""
         begin = self._offsets[number + 1]
         next_quotes = self._next_quotes.get(quotes, -1)
         if next_quotes < begin:
@@ -179,7 +176,7 @@ class _LookAhead:
 
 
 def _strip_quote_markers(line: str, depth: int, *, spaced: bool) -> str | None:
-    """Return the line without that many quote markers, or None if it has fewer."""
+    """Return the line without `depth` quote markers; None if it has fewer."""
     for _ in range(depth):
         before, marker, line = line.partition(">")
         if not marker or before.strip():
@@ -188,11 +185,7 @@ def _strip_quote_markers(line: str, depth: int, *, spaced: bool) -> str | None:
 
 
 def _open_block(line: str, number: int, offset: int, ahead: _LookAhead) -> _OpenBlock | None:
-    """Return the block that the line opens, or None.
-
-    number   the line's number
-    offset   offset of the line in the text
-    """
+    """Return the block that the line opens, or None. number, offset: index of the line, and its offset in the text"""
     quoted = _QUOTED.match(line)
     position = quoted.end() if quoted else 0
     opens = _OPENS.match(line, position)
@@ -235,7 +228,7 @@ def _opens_another(line: str, block: _OpenBlock) -> bool:
 
 
 def _close_block(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -> str | None:
-    """Return the part of the line that belongs to the block if the line closes the block, else None."""
+    """Return the code on a line that closes the block; None if the line does not close it."""
     string_before, comment_begin = block.string, len(line) + 1
     if block.may_be_python and (string_before or '"' in line or "'" in line or "#" in line):
         comment_begin, block.string = _scan_python(line, string_before)
@@ -261,11 +254,11 @@ def _close_block(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -
 
 
 def _scan_python(line: str, string: str) -> tuple[int, str]:
-    """Return where the comment of a line of Python begins, and the triple quotes of a string left open at its end.
+    """Return the offset of the comment in a line of Python, and the triple quotes of a string open at its end, or "".
 
-    string   the triple quotes of a string that is open at the beginning of the line, or ""
+    string   the triple quotes of a string open at the beginning of the line, or ""
 
-    Without a comment, the first value is greater than the length of the line.
+    Without a comment, the offset exceeds the length of the line.
     """
     position = 0
     while True:
@@ -292,7 +285,6 @@ def _strip_end_tokens(line: str) -> str:
 
 
 def _measure_width(before: str) -> int:
-    """Return the width of some leading text, in columns."""
     return len(before.expandtabs(_TAB_WIDTH)) if before else 0
 
 
@@ -302,10 +294,7 @@ def _join_source(block: _OpenBlock) -> str:
 
 
 def _outdent(line: str, columns: int) -> str:
-    """Return the line with its indentation reduced by that many columns, or without indentation if it has fewer.
-
-    If a tab extends past them, the rest of its width is left as spaces.
-    """
+    """Reduce the indentation of a line by at most `columns`. If a tab extends past them, the rest becomes spaces."""
     position = width = 0
     while width < columns and line[position : position + 1] in (" ", "\t"):
         width += _TAB_WIDTH - width % _TAB_WIDTH if line[position] == "\t" else 1

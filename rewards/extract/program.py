@@ -1,13 +1,11 @@
 """The program in a completion.
 
-The model's thinking is ignored (see thinking.py). The program is the last fenced block (see code_blocks.py) labeled
-with an allowed language or, without one, the last unlabeled block, which counts as Python. By default, only Python is
-allowed. Two kinds of blocks are skipped if there is another one, so an example below a program does not hide it:
-interactive sessions, whose first line begins with `>>>`, `In [1]:` or `$`, and samples and notes, which define or call
-nothing outside comments and strings.
+Outside the model's thinking (see thinking.py), the program is the last fenced block (see code_blocks.py) labeled with
+an allowed language. Without one, it is the last unlabeled block, which counts as Python.
 
-The choice does not depend on running the programs: the last one is judged, even if it is wrong or does not compile. An
-unclosed block is the beginning of a program, not a program.
+If there is another block, two kinds are skipped, so an example below a program does not hide it: interactive sessions,
+which begin with `>>>`, `In [1]:` or `$`, and samples and notes, which define or call nothing outside comments and
+strings. Otherwise the last block is judged, even if it is wrong or does not compile.
 """
 
 import re
@@ -17,12 +15,10 @@ from rewards.extract.code_blocks import CPP, PYTHON, parse_code_blocks
 from rewards.extract.thinking import strip_thinking
 from sandbox import Program, Suite, languages
 
-__all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "extract_program", "extract_submission"]
-
 PYTHON_ONLY = (PYTHON,)
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
-# Comments and strings come first, so their content is not matched as code. An unclosed one ends with the line or
-# the text, so none is scanned twice.
+# Comments and strings come first, so their content does not match as code. An unclosed one extends to the end of the
+# line or the text, so no text is scanned twice.
 _PYTHON_TEXT = r"#[^\n]*+|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*+(?:\"{3})?+|'{3}(?:[^'\\]|\\.|'(?!''))*+(?:'{3})?+"
 _CPP_TEXT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?+"
 _STRING = r"\"(?:[^\"\\\n]|\\.)*+\"?+|'(?:[^'\\\n]|\\.)*+'?+"
@@ -34,7 +30,7 @@ _DEFINES_OR_CALLS = {
 
 
 def extract_program(completion: str) -> str | None:
-    """Return the source of the Python program in a completion, or None without one. Takes linear time on any text."""
+    """Return the source of the Python program in a completion; None without one. Takes linear time on any text."""
     program = extract_submission(completion)
     return program.source if program is not None else None
 
@@ -42,10 +38,10 @@ def extract_program(completion: str) -> str | None:
 def extract_submission(
     completion: str, allowed: tuple[str, ...] = PYTHON_ONLY, *, labeled_only: bool = False
 ) -> Program | None:
-    """Return the program in a completion, or None if there is none. Takes linear time on any text.
+    """Return the program in a completion; None without one. Takes linear time on any text.
 
-    allowed       allowed languages: "python", "cpp", named by the label of the fence
-    labeled_only  whether only a labeled block is a program
+    allowed       allowed languages, as in labels of fences: "python", "cpp"
+    labeled_only  whether to ignore unlabeled blocks
     """
     find = partial(_find_candidates, allowed=allowed, labeled_only=labeled_only)
     text = strip_thinking(completion, lambda text: any(map(_is_program, find(text))))
@@ -56,17 +52,14 @@ def extract_submission(
 
 
 def languages_for(suite: Suite, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the allowed languages that a suite can judge: only Python if its tests call functions."""
+    """Return the allowed languages that a suite can judge; only Python if its tests call functions."""
     return tuple(name for name in allowed if name in PYTHON_ONLY) if suite.needs_python else allowed
 
 
 def check_languages(name: str, allowed: object) -> tuple[str, ...]:
-    """Return languages as a sorted tuple without repetitions.
+    """Return languages as a sorted tuple without repetitions. name: of the parameter in errors
 
-    name      the name of the parameter, for messages
-    allowed   the languages
-
-    Raises TypeError and ValueError for anything but names of languages that the sandbox has.
+    Raises TypeError or ValueError unless all are languages of the sandbox.
     """
     if isinstance(allowed, str) or not isinstance(allowed, tuple | list):
         raise TypeError(f'{name} must be a tuple of languages, such as ("python", "cpp"), not {allowed!r}')
@@ -76,7 +69,7 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
 
 
 def _find_candidates(text: str, allowed: tuple[str, ...], *, labeled_only: bool) -> list[Program]:
-    """Return the candidate blocks: labeled ones, then unlabeled ones, each from last to first."""
+    # Labeled blocks come first.
     last_first = sorted(reversed(parse_code_blocks(text)), key=lambda block: not block.language)
     if labeled_only:
         last_first = [block for block in last_first if block.language]

@@ -1,12 +1,12 @@
 """Remove the thinking, `<think>...</think>`, from a completion. The first tag is often part of the prompt.
 
-- A tag in quotes or backticks is mentioned, not used. The same holds for a tag within a fenced block.
+- A tag in quotes, in backticks or within a fenced block is text.
 - `<think>` at the beginning or end of a line opens a thought, and the next `</think>` closes it. Text after an unclosed
   `<think>` is ignored.
-- If `</think>` comes before any `<think>`, the thought began in the prompt. This first tag closes it if it stands at
-  the beginning or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a
-  line of a block, the tag closes the thought only if an answer follows. Otherwise it is text.
-- After the first thought, `</think>` is text, and `<think>` opens another thought, whose content is ignored, too.
+- If `</think>` comes before any `<think>`, the thought began in the prompt. This first tag closes it at the beginning
+  or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a line of a block, the tag
+  closes the thought only if an answer follows.
+- After the first thought, `</think>` is text, and `<think>` opens another thought, which is ignored, too.
 """
 
 import re
@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rewards.extract.code_blocks import CodeBlock, parse_code_blocks
-
-__all__ = ["strip_thinking"]
 
 _TAG = re.compile(r"<(/?)think>")
 _CLOSING_TAG = re.compile("</think>")
@@ -39,15 +37,14 @@ class _Tag:
 
     @property
     def unambiguous(self) -> bool:
-        """True if the text is certainly a tag."""
+        """Whether the text is certainly a tag."""
         return not self.in_block and (self.begins_line or self.ends_line)
 
 
 def strip_thinking(text: str, has_answer: Callable[[str], bool]) -> str | None:
-    """Return the text without its thinking, or None if the first `<think>` is never closed.
+    """Return the completion without its thinking; None if the first `<think>` is never closed.
 
-    text         the whole completion
-    has_answer   returns whether a part of the text contains an answer
+    has_answer   returns whether a text contains an answer
 
     Takes linear time on any text if `has_answer` does.
     """

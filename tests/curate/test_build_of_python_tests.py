@@ -68,5 +68,5 @@ def test_verl_gets_such_tests_only_for_the_scorer_that_knows_them(built, tmp_pat
         assert suite.checker == "python"
         with Sandbox(workers=1) as box:
             assert box.judge(Program(row["extra_info"]["reference"]), suite).accepted
-    with pytest.raises(Exception, match="tests that are Python code, unlike for rewards.verl"):
+    with pytest.raises(Exception, match="tests that are Python code; choose another"):
         export(built[0], "verl", tmp_path / "theirs", ExportOptions())

@@ -1,4 +1,4 @@
-"""The formats in which sources write tests. Each is read without executing anything, and becomes ParsedTests:
+"""The formats in which sources write tests. Reading one executes nothing and returns ParsedTests:
 
 json_tests  JSON: two lists of inputs and outputs (TACO, APPS), or a list of objects, one for each test (LiveCodeBench,
             PrimeIntellect, codeforces)
@@ -6,7 +6,7 @@ assertions  Python code, which stays Python (HumanEval, MBPP, KodCode, LeetCodeD
             of examples (trainers' copies of LeetCodeDataset)
 detection   any of these, distinguished by their shape
 
-Tests that are Python code are read by these parts:
+Modules for tests that are Python code:
 
 statements    a body of statements, test functions and test classes, turned into cases
 dependencies  the earlier statements and the names of the submission that a test needs
@@ -23,7 +23,7 @@ from sandbox import Assertions, Case, Limits, Suite
 
 @dataclass(frozen=True, slots=True)
 class ParsedTests:
-    """The tests of one problem as its source has them, including repeated tests."""
+    """The tests of one problem in its source, including repeated tests."""
 
     cases: tuple[Case, ...]
     entry_point: str | None = None
@@ -32,12 +32,12 @@ class ParsedTests:
     assertions: Assertions | None = None
 
     def to_suite(self, limits: Limits = UNSTATED, checker: str = "") -> Suite:
-        """Return the distinct tests as a suite to judge with.
+        """Return the distinct tests as a suite.
 
-        limits: limits of one test; by default those where a source states none
-        checker: a checker that replaces the one of the dialect
+        limits: limits of one test; by default, those for sources that state none
+        checker: replacement for the dialect's checker; empty: none
 
-        Raises ParseError for another checker of tests that are Python code.
+        Raises ParseError if a checker replaces that of tests in Python code.
         """
         if self.assertions is not None and checker not in ("", self.checker):
             raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")

@@ -4,8 +4,8 @@ a list     ["assert f(1) == 2", ...], or one text of such lines: MBPP, AceCode
 a check    def check(candidate): ...: HumanEval, LeetCodeDataset
 a module   test functions and classes of pytest or unittest, which import from `solution`: KodCode
 
-They become an assertion suite; see `sandbox.Assertions`. A check that consists of examples, as trainers copied it from
-LeetCodeDataset, can become calls instead. Nothing is executed here.
+They become an assertion suite (`sandbox.Assertions`). A check that consists of examples, as in trainers' copies of
+LeetCodeDataset, can become calls instead. This module executes nothing.
 """
 
 import ast
@@ -37,9 +37,9 @@ from curate.reading.values import ParseError, allow_long_integers, dump_json, sh
 from sandbox import Assertions, Case
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # of the stand-in, sandbox/languages/_pytest.py
+_PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # of the substitute, sandbox/languages/_pytest.py
 _SUBMISSION = "solution"  # the module that test files import
-_METADATA_NAME = "METADATA"  # of HumanEval, about the author of a test
+_METADATA_NAME = "METADATA"  # in HumanEval, names the author of a test
 
 
 def read(
@@ -57,11 +57,10 @@ def read(
     entry_point    the tested function: `f` or `Solution().f`; None: from the call at the end of the text
     given_code     code that the statement promises, such as imports and helper functions
     setup          code that runs before each test
-    defined_names  names that solutions define, if some are known. Tests may call such a name even if it is a builtin's,
-                   like `sum`
-    classes        names that are classes in solutions; None: unknown, and capitalized names count as classes
+    defined_names  names that solutions define; these can shadow builtins such as `sum`
+    classes        names of classes in solutions; None: unknown, so capitalized names count as classes
 
-    Raises ParseError if the tests are none of the forms above, or assert nothing.
+    Raises ParseError if the tests have none of the forms above, or assert nothing.
     """
     before = parse(given_code, "the given code")
     prepared = parse(setup, "the setup of the tests")
@@ -103,7 +102,7 @@ def read_examples(code: object, entry_point: str | None = None, starter_code: st
     """Read a check of examples, such as `assert candidate(nums = [1, 2]) == 3`, as calls with JSON arguments.
 
     entry_point   name of the function; None: from the call at the end of the text
-    starter_code  shows the order of the parameters; if it does not, the order stays
+    starter_code  code with the order of the parameters; without one, the order stays
 
     Raises ParseError if the check contains anything else.
     """
@@ -139,12 +138,12 @@ def _read_example(node: ast.stmt, candidate: str, order: list[str] | None) -> Ca
 
 
 class _TestSections(NamedTuple):
-    """The parts of test code.
+    """The sections of test code.
 
     shared       statements that run before each test
     body         statements that contain tests, and statements that these need
     tests        test functions and test classes
-    entry_point  the function or method that the tests are for, if it is known
+    entry_point  the tested function or method; None if unknown
     """
 
     shared: list[ast.stmt]
@@ -154,7 +153,7 @@ class _TestSections(NamedTuple):
 
 
 def _divide_tests(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSections:
-    """Divide test code into its parts. Raises ParseError for a check of an unknown function."""
+    """Divide test code into sections. Raises ParseError for a check of an unknown function."""
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     tests = [node for node in nodes if is_test(node)]
     others = [node for node in nodes if node is not check and node not in tests and not _is_incidental(node, tests)]
@@ -188,7 +187,7 @@ def _is_incidental(node: ast.stmt, tests: Sequence[ast.stmt]) -> bool:
 
 
 def _find_checked_function(nodes: Sequence[ast.stmt]) -> str | None:
-    """Return the argument of the last statement's call of check, such as `f` or `Solution().f`."""
+    """Return the argument of `check` in the last statement, such as `f` or `Solution().f`; None without one."""
     match nodes[-1]:
         case ast.Expr(ast.Call(ast.Name("check"), [argument])):
             return ast.unparse(argument)
@@ -196,7 +195,7 @@ def _find_checked_function(nodes: Sequence[ast.stmt]) -> str | None:
 
 
 def _substitute_function(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
-    """Return the statements of a check, with the entry point in place of its parameter. Raises ParseError."""
+    """Return the body of a check, with the entry point in place of the parameter. Raises ParseError."""
     candidate = check.args.args[0].arg
     if candidate in find_bound_names(check.body) or any(
         isinstance(node, ast.Return) for node in _list_own_nodes(check)
@@ -215,7 +214,7 @@ def _substitute_function(check: ast.FunctionDef, entry_point: str) -> list[ast.s
 
 
 def _list_own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
-    """Return the nodes of a function without those of functions inside it."""
+    """Return the nodes of a function, except those of nested functions."""
     nodes: list[ast.AST] = []
     unvisited: list[ast.AST] = list(function.body)
     while unvisited:
@@ -227,7 +226,7 @@ def _list_own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
 
 
 def _select_definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Return imports, functions and classes, and the assignments that these use."""
+    """Return imports, functions and classes, and the assignments that they use."""
     defined = [node for node in nodes if isinstance(node, _DEFINITIONS)]
     names = {name for node in defined for name in find_used_names(node)}
     return [
@@ -236,7 +235,7 @@ def _select_definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _find_constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
-    """Return the values of names that only one statement assigns, and to which it assigns a literal."""
+    """Return the values of names with a single assignment, of a literal."""
     values: dict[str, Any] = {}
     for node in nodes:
         match node:
@@ -251,14 +250,14 @@ def _find_constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
 
 
 def _remove_solution_imports(nodes: Sequence[ast.stmt]) -> tuple[list[str], list[ast.stmt]]:
-    """Return the names that the statements import from the submission, and the statements without these imports."""
+    """Remove imports of the submission. Return the imported names, and the other statements."""
     remover = _ImportRemover()
     kept = [remover.visit(node) for node in nodes]
     return list(dict.fromkeys(remover.names)), [node for node in kept if not isinstance(node, ast.Pass)]
 
 
 class _ImportRemover(ast.NodeTransformer):
-    """A transformer that removes imports of the submission; the sandbox defines their names before the tests."""
+    """A transformer that removes imports of the submission. The sandbox defines these names before the tests."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -289,8 +288,10 @@ class _ImportRemover(ast.NodeTransformer):
 
 
 def _add_pytest_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Return the statements with an import of pytest if they or the tests need one. Raises ParseError for other names
-    of pytest than those that the stand-in has."""
+    """Return the statements, with an import of pytest if they or the tests need it.
+
+    Raises ParseError for names of pytest that the substitute lacks.
+    """
     names: set[str] = set()
     for inner in (inner for node in (*nodes, *tests) for inner in ast.walk(node)):
         match inner:

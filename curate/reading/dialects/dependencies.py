@@ -1,4 +1,4 @@
-"""Find the names that test code binds and uses, and the earlier statements that a test needs."""
+"""The names that test code binds and uses, and the earlier statements that a test needs."""
 
 import ast
 import builtins
@@ -15,7 +15,7 @@ _BUILTINS = frozenset(vars(builtins)) | {"__file__"}
 
 
 def parse(code: object, name: str) -> list[ast.stmt]:
-    """Return the statements of code, which error messages call `name`. Raises ParseError."""
+    """Parse Python code into statements. name: of the code in error messages. Raises ParseError."""
     if not isinstance(code, str):
         raise ParseError(f"{name} is {type(code).__name__}, not text")
     try:
@@ -35,12 +35,12 @@ def unparse(nodes: Iterable[ast.AST]) -> str:
 
 
 def find_used_names(node: ast.AST) -> set[str]:
-    """Return all variables that occur in a node."""
+    """Return the names of all variables in a node."""
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def find_bound_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return all names that are assigned, imported or defined in the nodes, in any scope."""
+    """Return all names that the nodes assign, import or define, in any scope."""
     return {name for node in nodes for inner in ast.walk(node) for name in _get_bound_names(inner)}
 
 
@@ -58,13 +58,13 @@ def _get_bound_names(node: ast.AST) -> set[str]:
 
 
 def find_undefined_names(nodes: Sequence[ast.AST]) -> list[str]:
-    """Return the variables that the statements of a module use but that it does not define, in a fixed order."""
+    """Return the variables that a module uses but does not define, sorted."""
     return sorted(_find_free_names(nodes) - _BUILTINS)
 
 
 def _find_free_names(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
     """Return the variables that a scope uses and does not bind."""
-    inside: list[ast.AST] = []  # all nodes of this scope, without those of functions and classes in it
+    inside: list[ast.AST] = []  # all nodes of this scope, except those of nested functions and classes
     free: set[str] = set()
     left = list(nodes)
     while left:
@@ -86,7 +86,7 @@ def _find_free_names(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -
 
 @lru_cache(8)
 def parse_definitions(solution: str) -> tuple[ast.FunctionDef | ast.ClassDef, ...]:
-    """Return the functions and classes that a solution defines; none if it cannot be read."""
+    """Return the functions and classes at the top level of a solution; empty if it cannot be parsed."""
     try:
         nodes = parse(solution, "the solution")
     except ParseError:
@@ -95,12 +95,12 @@ def parse_definitions(solution: str) -> tuple[ast.FunctionDef | ast.ClassDef, ..
 
 
 def find_defined_names(solution: str) -> set[str]:
-    """Return the names of the functions and classes that a solution defines; none if it cannot be read."""
+    """Return the names of the top-level functions and classes of a solution; empty if it cannot be parsed."""
     return {node.name for node in parse_definitions(solution)}
 
 
 def find_defined_classes(solution: str) -> set[str]:
-    """Return the names of the classes that a solution defines; none if it cannot be read."""
+    """Return the names of the top-level classes of a solution; empty if it cannot be parsed."""
     return {node.name for node in parse_definitions(solution) if isinstance(node, ast.ClassDef)}
 
 
@@ -120,15 +120,15 @@ class EarlierStatement:
 
     @property
     def has_effects(self) -> bool:
-        """True if the statement is executed for its effects: it neither binds a name nor tests."""
+        """Whether the statement runs only for its effects: it neither binds a name nor tests."""
         return not self.is_test and not isinstance(self.node, BINDING)
 
 
 def select_required_statements(node: ast.stmt, earlier: Sequence[EarlierStatement]) -> list[ast.stmt]:
-    """Return the earlier statements that must be executed before `node`.
+    """Return the earlier statements that must run before `node`.
 
-    Assignments, imports, definitions and tests are needed if they bind a variable that is needed, or use one that the
-    statements assign, since they may change its value. All statements executed for their effects are needed.
+    A binding or a test is needed if it binds a needed variable or may change its value by using it. Statements that run
+    for their effects are always needed.
     """
     local = frozenset[str]().union(*(statement.bound for statement in earlier))
     names = find_used_names(node) & local

@@ -1,4 +1,4 @@
-"""Read tests in any of the dialects, which are distinguished by their shape."""
+"""Read tests in any dialect. Their shape determines the dialect."""
 
 from typing import Any
 
@@ -16,14 +16,11 @@ def read(
     setup: str = "",
     solution: str = "",
 ) -> ParsedTests:
-    """Read tests that are given as values or as text.
+    """Read tests, given as values or as text. Raises ParseError.
 
-    entry_point   the function that the problem names outside of its tests
-    starter_code  the starter code
+    entry_point        the function that the problem names outside of its tests
     given_code, setup  code for tests that are Python code; see assertions.read
-    solution      one of the solutions, if there are any
-
-    Raises ParseError.
+    solution           one of the solutions; empty for none
     """
 
     def parse_python(code: object) -> ParsedTests:
@@ -33,7 +30,7 @@ def read(
             except json_tests.SignatureMismatch:
                 raise
             except ParseError:
-                pass  # not only examples of calls
+                pass  # the code has more than examples of calls
         defined = find_defined_names(solution)
         is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
         called = f"Solution().{entry_point}" if is_method else entry_point

@@ -6,10 +6,9 @@ a list of objects with `input` and `output`, one for each test, in one of these 
   LiveCodeBench    testtype "stdin" or "functional", the latter with one JSON value per line and argument
   PrimeIntellect   type "stdin_stdout" or "function_call", the latter with a list of arguments and a name, `fn_name`
   codeforces       no further fields: the tests use stdin, unless the problem names a function
-  others           `stdin` and `stdout` in place of `input` and `output`
+  others           `stdin` and `stdout` instead of `input` and `output`
 
-In both, the arguments of a call may have names, as LeetCode writes them: `nums = [1, 2], k = 3`, with values of JSON or
-Python.
+In both, calls may have named arguments as in LeetCode, `nums = [1, 2], k = 3`, with values in JSON or Python.
 """
 
 import ast
@@ -41,7 +40,7 @@ class SignatureMismatch(ParseError):
 
 
 def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
-    """Read an object of two lists, or its JSON text, which error messages call `name`. Raises ParseError."""
+    """Read an object of two lists, or its JSON text. name: of the object in error messages. Raises ParseError."""
     content = encoded if isinstance(encoded, dict) else parse_json(encoded, name)
     if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
         raise ParseError(f"{name} has no inputs and outputs")
@@ -53,7 +52,7 @@ def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
         return ParsedTests(tuple(map(_make_stdin_case, inputs, outputs)))
     if not all(isinstance(arguments, list) for arguments in inputs):
         raise ParseError("the input of a call is not a list of arguments")
-    # Rows from codewars wrap each expected value in a list, and rows from leetcode do not; they look alike otherwise.
+    # Rows from codewars wrap each expected value in a list; rows from leetcode, otherwise alike, do not.
     wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
     wrapping = Wrapping.UNDECIDED if wrapped else Wrapping.NONE
     return ParsedTests(tuple(map(_make_call_case, inputs, outputs)), entry_point, "exact", wrapping)
@@ -63,7 +62,7 @@ def read_named_columns(content: Mapping[str, Any], entry_point: str | None, star
     """Read an object of two lists, in which arguments may have names. Raises ParseError.
 
     entry_point   the function that the problem names outside of its tests
-    starter_code  shows the order of the parameters; if it does not, the order stays
+    starter_code  code with the order of the parameters; without one, the order stays
     """
     tests = {**content, "fn_name": entry_point} if entry_point else dict(content)
     function = function_name(tests.get("fn_name"), "fn_name")
@@ -75,17 +74,15 @@ def read_named_columns(content: Mapping[str, Any], entry_point: str | None, star
 
 
 def are_named_arguments(column: object) -> bool:
-    """Return whether this is a list with at least one text, all of which begin with a name and an equals sign."""
+    """Return whether this is a nonempty list of texts that begin with a name and an equals sign."""
     return isinstance(column, list) and column != [] and all(map(_is_named, column))
 
 
 def read_objects(encoded: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
-    """Read a list of objects, which must all be of one kind and for one function: otherwise some were added by mistake.
+    """Read a list of objects. Raises ParseError unless all are of one kind and for one function.
 
     entry_point   the function that the problem names outside of its tests
-    starter_code  the starter code, which helps to recognise tests that belong to another problem
-
-    Raises ParseError.
+    starter_code  code with the signature that all tests must fit
     """
     if not isinstance(encoded, list):
         raise ParseError("tests are not a list")
@@ -110,7 +107,7 @@ def _rename_stdin_fields(test: Any) -> Any:
 
 
 def _classify_test(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
-    """Return "stdin" or the way in which a test writes the arguments of a call, and the function that it calls."""
+    """Return "stdin" or a key of _CASES, and the function that the test calls; None without one."""
     if not isinstance(test, Mapping) or not {"input", "output"} <= test.keys():
         raise ParseError("a test has no input and output")
     word = test.get("type") or test.get("testtype")
@@ -135,7 +132,6 @@ def _classify_test(test: Any, entry_point: str | None, starter_code: str) -> tup
 
 
 def _find_function_by_names(written: object, starter_code: str) -> str | None:
-    """Return the only function of the starter code if the input names exactly its parameters."""
     function = find_sole_function_name(starter_code)
     if function is None or not isinstance(written, str) or not _is_named(written):
         return None
@@ -164,7 +160,7 @@ def _read_argument_list(arguments: Any, expected: Any, function: str, starter_co
 
 
 def _read_argument_lines(written: Any, expected: Any, function: str, starter_code: str) -> Case:
-    """Return the lines as text, so long integers and decimals stay as they are."""
+    """Read one argument per line. The text stays unchanged, so long integers and decimals keep their form."""
     if not isinstance(written, str) or not isinstance(expected, str):
         raise ParseError("a test has no input and output text")
     arguments = written.strip().split("\n") if written.strip() else []
@@ -192,12 +188,11 @@ def _check_signature(starter_code: str, function: str, arguments: list[object]) 
 
 
 def _is_named(written: object) -> bool:
-    """Return whether this is text that begins with a name and an equals sign, as no JSON does."""
+    """Return whether this is text that begins with a name and an equals sign, which JSON cannot."""
     return isinstance(written, str) and _NAME.match(written) is not None
 
 
 def _parse_named_arguments(written: str, function: str, starter_code: str) -> list[Any]:
-    """Return the arguments in the order of the function's parameters. Raises ParseError."""
     try:
         with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             match ast.parse(f"f({written}\n)", mode="eval").body:
@@ -214,7 +209,10 @@ def _parse_named_arguments(written: str, function: str, starter_code: str) -> li
 def order_arguments(
     positional: Sequence[Any], named: Sequence[tuple[str | None, Any]], order: Sequence[str] | None
 ) -> list[Any]:
-    """Return the values of a call in the order of the parameters; None: as they are. Raises SignatureMismatch."""
+    """Return the arguments of a call in the order of the parameters. Raises SignatureMismatch.
+
+    order: names of the parameters; None: unknown, and named arguments keep their order
+    """
     values = dict(named)
     names = [*values] if order is None else order[len(positional) :]
     if None in values or values.keys() != set(names) or len(values) < len(named):
@@ -223,7 +221,7 @@ def order_arguments(
 
 
 def _parse_value(written: object) -> Any:
-    """Return the value that a call is to return, from JSON, from a Python literal or as it is. Raises ParseError."""
+    """Return the expected value of a call. Text is parsed as JSON or a Python literal. Raises ParseError."""
     return parse_json_or_literal(written, "an expected value") if isinstance(written, str) else written
 
 
@@ -232,7 +230,7 @@ def _evaluate_literal(node: ast.expr) -> Any:
 
 
 class _WithPythonConstants(ast.NodeTransformer):
-    """A transformer of the names of JSON's constants to Python's constants."""
+    """A transformer that replaces JSON's constants by Python's."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         constants = {"true": True, "false": False, "null": None}

@@ -1,7 +1,7 @@
-"""Evaluate expressions and calls of literals without executing anything, and write values as literals.
+"""Evaluate expressions and calls of literals without executing code, and format values as literals.
 
 An assertion suite may contain what `ast.literal_eval` reads, set(), frozenset(...), float("inf") and float("nan").
-Tests also write `3 * 19`, `"ab" + "c"` or `tuple([1, 2])`; such expressions are evaluated here, within bounds.
+Tests also contain `3 * 19`, `"ab" + "c"` or `tuple([1, 2])`, which this module evaluates within bounds.
 """
 
 import ast
@@ -13,7 +13,7 @@ from typing import Any
 
 from curate.reading.values import allow_long_integers
 
-MAX_BITS = 100_000  # of a computed integer; larger ones are rare in tests
+MAX_BITS = 100_000  # of a computed integer; tests rarely have larger ones
 MAX_ITEMS = 100_000  # of a computed text or list
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
@@ -35,7 +35,7 @@ class NotLiteral(ValueError):
 
 
 def evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return the value of an expression of literals and of names whose values are known. Raises NotLiteral."""
+    """Return the value of an expression of literals and `names`, given by value. Raises NotLiteral."""
     try:
         return _evaluate(node, names)
     except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
@@ -95,7 +95,7 @@ def _compute(sign: ast.operator, left: Any, right: Any) -> Any:
 
 
 def to_literal(value: Any) -> str:
-    """Return a value as the literal that the sandbox reads, the same text each time. Raises NotLiteral."""
+    """Return a value as a literal that the sandbox can read; deterministic. Raises NotLiteral."""
     try:
         with allow_long_integers():
             return _format_literal(value)
@@ -117,7 +117,7 @@ def _format_literal(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_format_literal(key)}: {_format_literal(item)}' for key, item in value.items())}}}"
     if isinstance(value, set | frozenset):
-        # The order of a set differs from process to process.
+        # The iteration order of a set differs between processes.
         written = f"{{{', '.join(sorted(map(_format_literal, value)))}}}" if value else ""
         return f"frozenset({written})" if isinstance(value, frozenset) else written or "set()"
     raise NotLiteral(type(value).__name__)
@@ -125,14 +125,14 @@ def _format_literal(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LiteralCall:
-    """A call: what is called, such as `f` or `Solution().f`, and its positional and keyword arguments."""
+    """A call of a function, such as `f` or `Solution().f`. arguments: by position or keyword"""
 
     function: str
     arguments: Mapping[int | str, Any]
 
     @property
     def text(self) -> str:
-        """Return the call as the sandbox reads it."""
+        """The call as Python code that the sandbox can read."""
         arguments = (
             to_literal(value) if isinstance(name, int) else f"{name}={to_literal(value)}"
             for name, value in self.arguments.items()
@@ -141,7 +141,7 @@ class LiteralCall:
 
 
 def parse_call(source: str) -> LiteralCall:
-    """Parse a call with literal arguments, as the sandbox reads it. Raises NotLiteral for other arguments."""
+    """Parse a call with literal arguments. Raises NotLiteral for other arguments."""
     with allow_long_integers():
         node = ast.parse(source, mode="eval").body
     assert isinstance(node, ast.Call)

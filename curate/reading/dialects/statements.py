@@ -1,16 +1,14 @@
 """Turn statements, test functions and test classes into cases.
 
-In a body of statements, each assertion, and each other statement that contains one, is a test. If the call and the
-value are literals, the expected value is extracted from an assertion such as `assert f([1, 2], k=3) == 7`, also in a
-loop over literals. The value is then compared outside of the submission's process, by Python's `==`. Assertions that
-differ from that, even only in how they treat 1 and True, stay unchanged.
+In a body of statements, each assertion, and each other statement that contains one, is a test. From an assertion of
+literals such as `assert f([1, 2], k=3) == 7`, also in a loop over literals, the expected value is extracted. The
+sandbox then compares it outside of the submission's process, by Python's `==`. All other assertions stay unchanged.
 
-The function `assertion(out, exp, atol)` of EvalPlus (MBPP+) compares with `==`, except for decimal numbers, which it
-compares with a tolerance. So the expected value can be extracted unless it is such a number.
+The function `assertion(out, exp, atol)` of EvalPlus (MBPP+) compares decimal numbers with a tolerance, and other values
+with `==`. So an expected value is extracted unless it is a decimal number.
 
-Test functions and classes are run as pytest and unittest would run them. If a test only asserts that calls of the
-submission return certain values, each call becomes a case. Otherwise the function or method is one case. Skipped tests
-are left out.
+Test functions and classes run as in pytest and unittest. A test that only asserts the return values of calls becomes a
+case for each call. Any other function or method is one case. Skipped tests are omitted.
 """
 
 import ast
@@ -36,7 +34,7 @@ MAX_ITERATIONS = 20_000  # of a loop
 _EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
 _RAISING = {"raises", "warns", "fail"}  # of pytest, in addition to names that begin with "assert"
 _FIXED = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
-_EVALPLUS = "assertion"  # EvalPlus's function; the digest is of it and of the function that it calls
+_EVALPLUS = "assertion"  # EvalPlus's function; the digest covers it and the function that it calls
 _EVALPLUS_SHA256 = "b16f1887bdc9e6ccfbf73bdd9a532219e4b9958328e8a17c84344b7598f49e6e"
 _SKIPPED = {"skip", "skipif", "xfail", "skipIf", "skipUnless", "expectedFailure"}
 _FIXTURES = {"setUp", "tearDown", "setUpClass", "tearDownClass", "setup_method", "teardown_method", "setup_class"}
@@ -46,10 +44,10 @@ _FIXTURES = {"setUp", "tearDown", "setUpClass", "tearDownClass", "setup_method",
 class _Scope:
     """The names and values known at a statement of a test.
 
-    names    what the submission defines
-    helpers  functions that contain assertions, and whether each is EvalPlus's
-    values   values of names that were assigned before
-    calls    calls of the submission, as text, whose results were assigned to names before
+    names    names that the submission defines
+    helpers  functions that contain assertions; True for EvalPlus's
+    values   values of assigned names
+    calls    names to which results of the submission were assigned, and these calls as text
     """
 
     names: Collection[str]
@@ -58,7 +56,7 @@ class _Scope:
     calls: dict[str, str] = field(default_factory=dict)
 
     def write_call(self, node: ast.expr) -> str:
-        """Return a call of the submission with literals as arguments, as the sandbox reads it. Raises NotLiteral."""
+        """Return a call of the submission, with literals as arguments, as text. Raises NotLiteral for other nodes."""
         match node:
             case ast.Call(ast.Name(function)) if function in self.names:
                 pass
@@ -75,7 +73,7 @@ class _Scope:
         return f"{function}({', '.join(arguments)})"
 
     def find_case(self, node: ast.stmt) -> Case | None:
-        """Return the case equivalent to a statement, or None if there is none."""
+        """Return the case equivalent to a statement; None if there is none."""
         sides: tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
@@ -93,8 +91,8 @@ class _Scope:
     def extract_examples(self, node: ast.stmt, *, is_independent: bool) -> tuple[list[Case], list[ast.stmt]]:
         """Extract the examples from a test; return them, and the remaining tests.
 
-        is_independent  whether the test uses no values that earlier statements got from the submission. If so, each
-                        iteration of a loop that only asserts is a test
+        is_independent  whether the test uses no earlier results of the submission. If so, each iteration of a loop that
+                        only asserts is a separate test
         """
         if (case := self.find_case(node)) is not None:
             return [case], []
@@ -116,7 +114,7 @@ class _Scope:
         return examples, [_restrict_loop(node, other_iterations)] if other_iterations else []
 
     def track(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
-        """Record the values that a statement assigns, and drop those that it may change in place.
+        """Record the values that a statement assigns, and remove those that it may change in place.
 
         used, bound  names that the statement uses and binds
         """
@@ -145,16 +143,16 @@ def extract_cases(
 ) -> Iterator[Case]:
     """Yield the tests in a body of statements.
 
-    names    what the submission defines
-    values   values of names that are assigned elsewhere
-    helpers  functions, defined elsewhere, that contain assertions; see asserting_functions
+    names    names that the submission defines
+    values   values of names assigned elsewhere
+    helpers  functions with assertions that are defined elsewhere; see find_asserting_functions
 
-    A test whose expected value cannot be extracted keeps the earlier statements that it needs.
+    A test without an extracted value includes the earlier statements that it needs.
     """
     scope = _Scope(names, dict(helpers), dict(values))
     earlier: list[EarlierStatement] = []
-    derived_names = set(names)  # names of the submission, and of values derived from it
-    independent = True  # no earlier call of the submission can affect a later test
+    derived_names = set(names)  # names of the submission and of values derived from it
+    independent = True  # until a call of the submission may affect later tests
     for node in body:
         if is_no_op(node):
             continue
@@ -178,9 +176,9 @@ def extract_cases(
 
 
 def find_asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
-    """Return the functions among the nodes that contain assertions, directly or through each other, by their names.
+    """Return the names of functions that contain assertions, directly or through each other.
 
-    The value says whether it is EvalPlus's function, word for word.
+    The value is True for an exact copy of EvalPlus's function.
     """
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     helpers: dict[str, bool] = {}
@@ -193,7 +191,7 @@ def find_asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
 
 
 def is_no_op(node: ast.stmt) -> bool:
-    """Return whether this is a statement without effect: a docstring, a bare name, `pass` or `assert True`."""
+    """Return whether a statement has no effect: a docstring, a bare name, `pass` or `assert True`."""
     match node:
         case ast.Pass() | ast.Expr(ast.Constant() | ast.Name()) | ast.Assert(ast.Constant(True)):
             return True
@@ -201,7 +199,7 @@ def is_no_op(node: ast.stmt) -> bool:
 
 
 def _asserts(node: ast.AST, helpers: Collection[str]) -> bool:
-    """Return whether a statement asserts something when executed. helpers: functions that contain assertions"""
+    """Return whether executing a statement asserts something. helpers: functions that contain assertions"""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
             return False
@@ -218,7 +216,7 @@ def _body_asserts(function: ast.FunctionDef, helpers: Collection[str]) -> bool:
 
 
 def _is_decimal(expected: Any) -> bool:
-    """Return whether EvalPlus's function compares results with this value within a tolerance."""
+    """Return whether EvalPlus's function compares with this expected value within a tolerance."""
     return all(isinstance(item, float) for item in (expected if isinstance(expected, list | tuple) else [expected]))
 
 
@@ -228,7 +226,7 @@ def _match_equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
         case ast.Assert(ast.Compare(left, [ast.Eq()], [right])):
             return left, right
         case ast.Assert(ast.Compare(left, [ast.Is()], [ast.Constant(None) as right])):
-            return left, right  # values are data here, and no data but None is equal to None
+            return left, right  # for plain data, `== None` is equivalent to `is None`
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), name), [left, right, *_])) if name in _EQUATIONS:
             return left, right
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), "assertIsNone"), [left, *_])):
@@ -272,9 +270,7 @@ def _bind_target(target: ast.expr, item: Any) -> dict[str, Any]:
 
 
 def _restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
-    """Return the loop with only some of its iterations. Raises NotLiteral. items: the values of its variables in these
-    iterations
-    """
+    """Restrict a loop to some iterations. items: the values of its variables in these. Raises NotLiteral."""
     names = list(items[0])
     rows = ", ".join(f"({', '.join(to_literal(item[name]) for name in names)},)" for item in items)
     (loop,) = ast.parse(f"for ({', '.join(names)},) in [{rows}]: pass").body
@@ -284,7 +280,7 @@ def _restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For
 
 
 def is_test(node: ast.stmt) -> bool:
-    """Return whether pytest or unittest would collect tests from this statement of a module."""
+    """Return whether pytest or unittest would collect tests from this module-level statement."""
     if isinstance(node, ast.ClassDef):
         return (_is_unittest(node) or node.name.startswith("Test")) and bool(_list_test_methods(node))
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
@@ -293,10 +289,10 @@ def is_test(node: ast.stmt) -> bool:
 def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Mapping[str, Any]) -> Iterator[Case]:
     """Yield the tests in a test function or a test class.
 
-    names   what the submission defines
+    names   names that the submission defines
     values  values of names that the module assigns
 
-    Raises ParseError for a test that needs more of pytest than marks and parameters.
+    Raises ParseError for tests that need features of pytest other than marks and parameters.
     """
     if isinstance(node, ast.ClassDef):
         if not _is_skipped(node):
@@ -309,7 +305,7 @@ def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Map
 
 
 def get_required_class(node: ast.stmt) -> ast.stmt | None:
-    """Return the definition that the cases of a test need: its class, without decorators; None for a function."""
+    """Return the class that the cases of a test need, without decorators; None for a function."""
     if not isinstance(node, ast.ClassDef):
         return None
     node.decorator_list = []
@@ -321,7 +317,6 @@ def get_required_class(node: ast.stmt) -> ast.stmt | None:
 def _extract_function_cases(
     node: ast.FunctionDef, owner: ast.ClassDef | None, names: Collection[str], values: Mapping[str, Any]
 ) -> Iterator[Case]:
-    """Yield the tests in a test function, or in a method of its owner."""
     if _is_skipped(node):
         return
     inner = owner.body if owner else ()
@@ -348,7 +343,7 @@ def _write_program(
 
 
 def _expand_parameters(node: ast.FunctionDef, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the arguments of each call of a test function, by its parametrize marks. Raises ParseError."""
+    """Return the arguments of each call of a test function, from its parametrize marks. Raises ParseError."""
     sets: list[dict[str, Any]] = [{}]
     for decorator in node.decorator_list:
         match decorator:
@@ -367,7 +362,6 @@ def _expand_parameters(node: ast.FunctionDef, values: Mapping[str, Any]) -> list
 
 
 def _evaluate_parametrize(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the sets of arguments of one parametrize mark. Raises ParseError."""
     try:
         parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)
         names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)

@@ -185,7 +185,7 @@ def test_a_copy_of_a_file_with_an_index_or_a_byte_order_mark_has_the_rows_that_s
     result = decontaminate(
         f"{tmp_path / 'rows.json'}?encoding=utf-16", "--against", f"a={evaluation_set}", "--out", "out"
     )
-    assert "Convert the files first, and take encoding out" in result.stderr
+    assert "Convert the files first, and remove the option encoding" in result.stderr
 
 
 def _jsonl(path, rows):

@@ -80,9 +80,7 @@ def test_the_list_of_an_older_dataset_without_later_columns_is_shown(showcase_bu
         pytest.param(["t5"], "Did you mean synthetic1/t5", id="half an id"),
         pytest.param(["taco/5", "--test", "7"], "a number from 1 to 6", id="no such test"),
         pytest.param(["taco/5", "--test", "0"], "a number from 1 to 6", id="tests count from one"),
-        pytest.param(
-            ["taco/14", "--test", "1"], "tests of rejected rows are not in the dataset", id="test of a fallen row"
-        ),
+        pytest.param(["taco/14", "--test", "1"], "so its tests are not in the dataset", id="test of a fallen row"),
         pytest.param(["--test", "1"], "--test needs the id of a problem", id="test of nothing"),
     ],
 )
@@ -127,4 +125,4 @@ def test_foreign_rows_are_not_problems(tmp_path):
     write_clean_copy(str(raw), [f"mine={against}"], tmp_path / "out")
     result = curate("inspect", tmp_path / "out")
     assert result.exit_code == 1
-    assert "Give the folder of `curate build-dataset`" in result.stderr
+    assert "Give a folder that `curate build-dataset` wrote" in result.stderr

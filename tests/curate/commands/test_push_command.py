@@ -58,7 +58,7 @@ def test_a_dry_run_lists_what_would_be_uploaded_and_uses_no_network(dataset):
 def test_a_missing_token_is_explained_with_how_to_get_one(dataset):
     result = push(dataset)
     assert result.returncode == 1
-    assert "Type: hf auth login" in result.stderr
+    assert "Run hf auth login" in result.stderr
     assert "committed" not in result.stdout
 
 

@@ -67,9 +67,7 @@ def test_a_command_reads_a_pinned_revision_of_a_pushed_dataset(printed, words):
 @pytest.mark.parametrize(
     ("served", "words", "said"),
     [
-        pytest.param(
-            "someone/other", ("stats", NAME), "the Hub did not give a dataset of that name", id="no such dataset"
-        ),
+        pytest.param("someone/other", ("stats", NAME), "the download from the Hub failed", id="no such dataset"),
         pytest.param(NAME, ("stats", f"{NAME}@v9"), "Check its name and revision", id="no such revision"),
         pytest.param(
             NAME,

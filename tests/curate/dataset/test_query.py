@@ -58,7 +58,7 @@ def test_a_query_that_makes_no_progress_is_ended():
 
 
 def test_a_query_cannot_fill_the_memory():
-    with connect(memory_limit="50MB") as connection, pytest.raises(CurateError, match="more memory"):
+    with connect(memory_limit="50MB") as connection, pytest.raises(CurateError, match="exceeds its memory limit"):
         list(run(connection, "SELECT list(repeat('a', 1000000) || n::TEXT) FROM range(1000) t(n)", {}))
 
 

@@ -202,7 +202,7 @@ def test_more_tests_than_the_scorer_of_verl_counts_are_refused(dataset, tmp_path
     for words in (("--budget", "11"), ("--select", "all")):
         result = invoke(dataset, "verl", tmp_path / "out", *words)
         assert result.exit_code == 1
-        assert "counts the first 10 tests only" in result.stderr
+        assert "counts only the first 10 tests" in result.stderr
     assert invoke(dataset, "verl", tmp_path / "out", "--select", "all", "--verl-data-source", "mine").exit_code == 0
 
 

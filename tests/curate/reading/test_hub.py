@@ -55,5 +55,5 @@ def test_a_missing_revision_is_an_error_that_names_the_data_set(files, tmp_path)
     with hub.serving("somebody/taco", files) as address:
         done = curate(address, tmp_path, "--source", "taco=somebody/taco@v9", "--out", str(tmp_path / "out"))
     assert done.returncode == 1
-    assert "Error: somebody/taco@v9: no such file or folder, and the Hub did not give" in done.stderr
+    assert "Error: somebody/taco@v9: no such file or folder, and the download from the Hub failed" in done.stderr
     assert "Traceback" not in done.stderr

@@ -36,7 +36,7 @@ def test_a_toml_file_may_begin_with_a_byte_order_mark_but_must_be_utf_8(tmp_path
 
 @pytest.mark.parametrize("query", ["", "from", "from=1&from=2", "=x&"])
 def test_options_that_cannot_be_read_are_an_error_that_shows_how(tmp_path, query):
-    with pytest.raises(CurateError, match="must look like from=2024-08-01"):
+    with pytest.raises(CurateError, match="Write them like from=2024-08-01"):
         locate(f"{tmp_path}?{query}")
 
 

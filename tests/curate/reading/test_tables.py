@@ -131,7 +131,7 @@ def test_other_files_are_refused_with_what_to_do(tmp_path, name, remedy):
     (tmp_path / name).write_bytes(b"?")
     with pytest.raises(CurateError, match=remedy):
         locate(str(tmp_path / name))
-    with pytest.raises(CurateError, match="no file inside that can be read"):
+    with pytest.raises(CurateError, match="no supported file inside"):
         locate(str(tmp_path))
     with pytest.raises(CurateError, match=remedy):
         locate(f"{tmp_path}?files=a*")
@@ -273,7 +273,7 @@ def test_another_encoding_is_read_if_it_is_named_and_otherwise_refused(tmp_path,
 
 def test_the_likely_encoding_is_shown_with_what_the_text_reads_in_it(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"a": "it\x92s na\xefve"}\n')
-    with pytest.raises(CurateError, match=r'it reads "{"a": "it’s naïve"}.*\?encoding=cp1252'):
+    with pytest.raises(CurateError, match=r'decodes to "{"a": "it’s naïve"}.*\?encoding=cp1252'):
         values(tmp_path)
 
 
@@ -283,7 +283,7 @@ def test_a_wrong_byte_in_utf_8_is_found_and_no_other_encoding_suggested(tmp_path
     # Characters of two bytes that stand across the borders of all buffers.
     text = mark + b'{"a": "' + "é".encode() * 1_500_000 + b'"}\n{"a": "\xe9"}\n'
     (tmp_path / f"a.jsonl{ending}").write_bytes(gzip.compress(text, 1) if ending else text)
-    with pytest.raises(CurateError, match=rf"UTF-8 with a wrong byte .byte 0xe9 at offset {len(text) - 4}\)"):
+    with pytest.raises(CurateError, match=rf"UTF-8 with an invalid byte .byte 0xe9 at offset {len(text) - 4}\)"):
         values(tmp_path)
 
 
@@ -298,5 +298,5 @@ def test_an_encoding_that_does_not_fit_is_an_error(tmp_path):
         with pytest.raises(CurateError, match=f"no encoding '{name}'. Write the name"):
             locate(f"{tmp_path}?encoding={name}")
     write_parquet(tmp_path / "b.parquet", [{"a": 1}])
-    with pytest.raises(CurateError, match=r"b.parquet is not a file of text. Take encoding out"):
+    with pytest.raises(CurateError, match=r"b.parquet is not a text file. Remove the option encoding"):
         locate(f"{tmp_path}/b.parquet?encoding=latin-1")

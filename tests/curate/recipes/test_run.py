@@ -178,7 +178,7 @@ def test_without_further_steps_the_output_folder_is_the_dataset(folder):
     assert steps(folder) == [("build", ".")]
     assert len(numbers(folder / "out")) == 10
     (folder / "recipe.toml").write_text(RECIPE)
-    with pytest.raises(CurateError, match=r"is a dataset itself.*mv .*/out .*/out\.built && mkdir"):
+    with pytest.raises(CurateError, match=r"is a dataset, but this recipe.*mv .*/out .*/out\.built && mkdir"):
         steps(folder)
 
 
