@@ -13,8 +13,8 @@ environment, and one fresh child per run.
         init   a sleeping stub: pid 1 of the pid namespace of one run. SIGKILL to it kills the run's whole tree.
                It shares the zygote's memory.
         child  (child.py)   a fork for one run in its own workspace (workspace.py): pid namespace, fresh /tmp and
-                            /proc. It reads the program, sets its limits, drops its capabilities, changes to another
-                            uid where one is available, destroys its copy of the key and becomes the program.
+                            /proc. It reads the program, sets limits, drops capabilities, changes its uid if possible,
+                            destroys its copy of the key and becomes the program.
 
 The runs of a zygote share its mount, network, ipc and uts namespaces, one after another. No run can change them. The
 filter denies ipc objects, which would outlive a run. The zygote unmounts the file systems of each run.

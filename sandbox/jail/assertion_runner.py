@@ -1,4 +1,4 @@
-"""The cases of an assertion suite: a call whose value is compared, or statements that call the submission.
+"""Runs for the cases of an assertion suite: a call with an expected value, or statements that call the submission.
 
 A failure before the submission is first called is the suite's fault, never the submission's.
 """
@@ -113,7 +113,6 @@ class AssertionRunner:
         return CaseRun(result)
 
     def _run_statements(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> CaseRun:
-        """Run the statements of a case in their own process, connected to the submission."""
         wall_seconds = min(WALL_FACTOR * self._limits.wall_seconds, remaining_seconds)
         timeout_seconds = min(
             REFEREE_FACTOR * wall_seconds + REFEREE_GRACE_SECONDS, remaining_seconds + REFEREE_EXIT_SECONDS
@@ -226,11 +225,11 @@ def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_sho
             case "disconnected":
                 result = replace(result, exit_code=1, stderr=b"the program ended while its tests were running")
             case _:
-                result = _without_verdict(result, tests)
+                result = _convert_tests_failure(result, tests)
     return CaseRun(result, score, interaction.referee_extra_seconds)
 
 
-def _without_verdict(result: RunResult, tests: RunResult) -> RunResult:
+def _convert_tests_failure(result: RunResult, tests: RunResult) -> RunResult:
     """Return the program's run if its return values made the tests time out, run out of memory, or crash."""
     message = f"the tests failed on the program's return values: {tests.outcome.value} {_decode_stderr_tail(tests)}"
     outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED

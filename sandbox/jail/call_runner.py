@@ -7,8 +7,8 @@ the limits of a single case:
 - A call without an accepted value gets an isolated rerun, and only that rerun counts. If the rerun is accepted, the
   program has returned two values for one case: it may be guessing, and detect how it runs. Then all cases get isolated
   reruns, and only these count.
-- The whole run has the CPU time, wall time, memory and output limits of one case, so no case gains from the resources
-  of another. If the run exceeds a limit, its results do not count, and all further cases run in isolation.
+- The whole run has the CPU time, wall time, memory and output limits of one case. If it exceeds one, its results do not
+  count, and all further cases run in isolation.
 
 A run contains as many calls as fit into a slice of CPU time. The first slices are short, since most wrong programs fail
 early. A call that takes much longer ends the run. That case and the following ones run in isolation until one takes
@@ -99,7 +99,7 @@ class CallRunner:
         return self._run_spec.with_time_limits(max(0.001, min(self._limits.wall_seconds, remaining_seconds)))
 
     def _run_together(self, compiled: CompiledProgram, remaining_seconds: float) -> float:
-        """Execute one run for the next cases, and store their results. Returns the wall seconds if there are none."""
+        """Execute one run for the next cases, and store the results. Returns its wall seconds if it has no results."""
         inputs = self._encode_next_inputs()
         if len(inputs) < 2:
             return 0.0

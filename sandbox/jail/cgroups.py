@@ -1,9 +1,9 @@
 """Limits on memory, processes and processor time of a process tree, by a writable cgroup v1 or v2.
 
-Each runner has one cgroup for its zygotes and all their runs. Its memory limit is the baseline charge (the charge while
-no run is active, measured when a zygote is ready) plus the limit of the run. A run begins only when the charge has
-returned to the baseline, so memory of one run never counts for the next. The baseline excludes the zygotes' page cache,
-which the kernel reclaims when a run needs the memory.
+Each runner has one cgroup for its zygotes and all their runs. Its memory limit is the baseline charge, measured while
+no run is active, plus the limit of the run. A run begins only when the charge has returned to the baseline, so memory
+of one run never counts for the next. The baseline excludes the zygotes' page cache, which the kernel reclaims when a
+run needs the memory.
 
 The peak memory of a run is the highest charge during the run minus the charge just before it: anonymous pages, /tmp,
 pipes, page tables and kernel objects of all its processes. It excludes unmodified pages of the interpreter, which
@@ -24,7 +24,7 @@ from sandbox.jail.delegation import CgroupSubtree
 
 _SLACK_MB = 16  # added to a run's limit, for drift and for the kernel's precharges
 _DRIFT_MB = 8  # tolerated excess of the charge over the baseline
-_RELEASE_SLACK_MB = 1  # memory still being freed when the next run begins, and precharges
+_RELEASE_SLACK_MB = 1  # unfreed memory when the next run begins, and precharges
 _SPARE_PROCESSES = 2  # the run's init, and one ended process that the kernel still counts
 _PERIOD_US = 100_000
 _MAX_PROCESSORS = 2  # for the runs of one worker; a single-threaded program never reaches it
@@ -76,7 +76,7 @@ class Cgroup:
         self._baseline = self._page_cache = 0  # bytes charged while no run is active: without page cache, and for it
         self._earlier_charge = 0  # bytes still charged for earlier runs when the latest zygote started
         self._baseline_processes = 0
-        self._is_page_cache_current = True  # whether the page cache is unchanged since it was measured
+        self._is_page_cache_current = True  # whether the page cache is unchanged since its measurement
         self._initial_charge = 0
         self._initial_counts = (b"", b"")
 
@@ -245,9 +245,7 @@ class Cgroup:
 
 class EnclosingCgroup:
     """The read-only cgroup of the container around the worker and its runs, which reports OOM kills. Its limit must
-    exceed the memory of any run.
-
-    Raises OSError if it cannot be read.
+    exceed the memory of any run. Raises OSError if no cgroup is readable.
     """
 
     def __init__(self) -> None:
@@ -304,7 +302,6 @@ def create(subtree: CgroupSubtree, name: str) -> Cgroup:
 
 
 def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
-    """Open the files that a Cgroup reads and writes. Raises OSError."""
     memory, pids = directories["memory"], directories["pids"]
     cpu, accounts = directories.get("cpu", memory), directories.get("cpuacct", memory)
     with contextlib.suppress(OSError):

@@ -77,11 +77,11 @@ class RunParams:
         return max(_STARVATION_FACTOR * self.wall_seconds, _STARVATION_SECONDS)
 
     def exceeds_cpu_limit(self, cpu_seconds: float) -> bool:
-        """Return whether the CPU limit is exceeded, with an allowance for the kernel's coarse accounting."""
+        """Return whether the run exceeds its CPU limit, with an allowance for the kernel's coarse accounting."""
         return cpu_seconds > self.cpu_seconds + _CPU_CLOCK_SECONDS
 
     def is_starved(self, cpu_seconds: float, elapsed_seconds: float) -> bool:
-        """Return whether the run got too little CPU time to tell a slow program from a slow machine."""
+        """Return whether the run, after a grace period, has had less than a twentieth of a processor."""
         return elapsed_seconds > self._starvation_seconds and cpu_seconds * _STARVED_FACTOR < elapsed_seconds
 
     def to_bytes(self) -> bytes:
@@ -214,7 +214,7 @@ def exec_program(
         if fds.packed_files >= 0:
             files.extract(fds.packed_files, owner_uid)
         if enter_domain is not None:
-            enter_domain()  # before its ruleset is closed
+            enter_domain()  # before closerange, which closes its ruleset
         result_fd = fds.artifact if is_executable else fds.result
         if result_fd >= 0:
             os.dup2(result_fd, RESULT_FD, inheritable=False)

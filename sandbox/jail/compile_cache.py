@@ -52,12 +52,12 @@ class SharedFolderStore:
         return None
 
     def store(self, name: str, content: bytes) -> None:
-        """Store the content if there is room, and evict the oldest files if the folder is too large."""
+        """Store the content unless the disk is full, and evict the oldest files above the size bound."""
         partial_path = self._path / f"{name}.{os.getpid()}.{threading.get_ident()}"
         try:
             partial_path.write_bytes(content)
             partial_path.rename(self._path / name)
-        except OSError:  # the disk is full, for example; other workers compile the program again
+        except OSError:  # a full disk, for example; other workers compile the program again
             with contextlib.suppress(OSError):
                 partial_path.unlink()
         with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ class CompileCache:
         self._bytes = 0
 
     def find(self, program: Program) -> CompiledProgram | RunResult | None:
-        """Return the compiled program, or the result of its failed compilation; None if neither is cached."""
+        """Return the cached program, or the result of its failed compilation; None if absent."""
         if program in self._entries:
             self._entries.move_to_end(program)
             return self._entries[program]

@@ -21,7 +21,7 @@ _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor
 
 
 class ConfinementManager:
-    """The directories and roots of one warden's zygotes. Raises OSError if Landlock is required but missing."""
+    """The directories and roots of one warden's zygotes. Raises OSError if a required kernel feature is missing."""
 
     def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level
@@ -84,7 +84,6 @@ class ConfinementManager:
 
 
 def _read_capabilities() -> set[int]:
-    """Return the capabilities of the calling process if it is root."""
     lines = Path("/proc/self/status").read_text().splitlines()
     mask = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
     return {number for number in linux.list_capabilities() if mask >> number & 1} if os.geteuid() == 0 else set()

@@ -1,5 +1,5 @@
-"""The parent of new cgroups. Its manager delegates it to this process, so the limits of the enclosing unit or container
-apply to runs, and no manager resets the limits of runs.
+"""The parent of new cgroups. Its manager delegates it to this process, and so does not reset the limits of runs. The
+limits of the enclosing unit or container also apply to them.
 
 On cgroup v1, it is the process's own cgroup in each hierarchy. On cgroup v2, it is the root cgroup in a container, a
 cgroup that systemd has delegated (Delegate=yes) or, without systemd, the process's own cgroup. Elsewhere the worker
@@ -29,7 +29,7 @@ _ATTRIBUTES = ("trusted.delegate", "user.delegate")  # set by systemd; the latte
 _LIMITS = {"memory.max": "MemoryMax", "memory.high": "MemoryHigh", "cpu.max": "CPUQuota"}
 _DEFAULT_TASKS = 0.15  # systemd's default of TasksMax, as a fraction of the machine's maximum
 _SYSTEMD = Path("/run/systemd/system")  # exists if systemd runs as the system manager, see sd_booted(3)
-_REMEDY = "What to do: start it where /sys/fs/cgroup is writable (in a container: docker run --privileged)"
+_REMEDY = "Start the sandbox where /sys/fs/cgroup is writable (in a container: docker run --privileged)"
 _SCOPE_SECONDS = 20
 _KILL_SECONDS = 2
 
@@ -187,7 +187,7 @@ def _has_controllers(memberships: dict[str, tuple[Path, Path]]) -> bool:
 
 
 def _find_delegated_cgroup(memberships: dict[str, tuple[Path, Path]]) -> Path | None:
-    """Return the v2 cgroup below which this process may create cgroups; None if there is none."""
+    """Return the v2 cgroup below which this process may create cgroups; None without delegation."""
     point, directory = memberships["v2"]
     cgroup = directory.parent if directory.name == _LEAF else directory
     return cgroup if cgroup == point or not _SYSTEMD.exists() or _is_delegated(cgroup) else None
@@ -203,7 +203,6 @@ def _is_delegated(directory: Path) -> bool:
 
 
 def _enable_controllers(cgroup: Path) -> None:
-    """Enable the controllers of a v2 cgroup for its children. Raises OSError."""
     control = cgroup / "cgroup.subtree_control"
     for _ in range(10):  # processes may fork meanwhile
         try:
@@ -219,7 +218,6 @@ def _enable_controllers(cgroup: Path) -> None:
 
 
 def _move_processes_to_leaf(cgroup: Path) -> None:
-    """Move the processes of a v2 cgroup to a leaf. Raises OSError."""
     leaf = cgroup / _LEAF
     pids = (cgroup / "cgroup.procs").read_text().split()
     if "0" in pids:

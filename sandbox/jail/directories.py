@@ -9,7 +9,7 @@ OPEN_DIRECTORY_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def empty_directory(directory: str) -> None:
-    """Remove everything in a directory, regardless of modes. Raises OSError, also if the directory is a link."""
+    """Remove all entries of a directory, regardless of modes. Raises OSError, also if the directory is a link."""
     opened = os.open(directory, OPEN_DIRECTORY_FLAGS)
     try:
         empty_directory_fd(opened)
@@ -22,8 +22,8 @@ def empty_directory_fd(directory: int, proc: int | None = None) -> None:
 
     proc   descriptor of /proc, for callers that cannot open it
 
-    Moves the subfolders of a folder to the top before it removes the folder, since a program can nest folders more
-    deeply than the limit of descriptors. Walks no paths, and so follows no links.
+    Moves subfolders to the top before it removes their folder, since a program can nest folders more deeply than the
+    limit of descriptors. Walks no paths, and so follows no links.
     """
     opened = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY) if proc is None else os.dup(proc)
     try:

@@ -78,7 +78,7 @@ def main(socket_fd: int, folder: str) -> None:
 
     folder   folder for a copy; "" for an image in namespaces, whose descriptors it sends with the response
 
-    The response is IMAGE_READY, or the reason why there is no image.
+    The response is IMAGE_READY, or the error.
     """
     channel = socket.socket(fileno=socket_fd)
     packages = JailPackages(**json.loads(channel.recv(_MAX_MESSAGE_BYTES)))
@@ -284,8 +284,6 @@ class _Tree:
 
 
 class _Distribution:
-    """The files of an installed distribution."""
-
     def __init__(self, path: str) -> None:
         folder = os.path.dirname(path)
         self._folder = os.open(folder, os.O_PATH)
@@ -346,7 +344,6 @@ def _write_compiled(source: str, target: str, visible_path: str) -> None:
 
 
 def _relocate(code: CodeType, path: str) -> CodeType:
-    """Return the code object with another file path."""
     constants = tuple(_relocate(each, path) if isinstance(each, CodeType) else each for each in code.co_consts)
     return code.replace(co_filename=path, co_consts=constants)
 
@@ -374,7 +371,6 @@ def _make_mount_point(path: str) -> None:
 
 
 def _list_toolchain_paths() -> list[str]:
-    """Return the host paths of the installed compilers."""
     paths: list[str] = []
     for name in languages.names():
         try:

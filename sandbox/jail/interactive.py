@@ -46,9 +46,6 @@ class Participant:
     def with_time_limits(self, wall_seconds: float, cpu_seconds: float | None = None) -> "Participant":
         return replace(self, run_spec=self.run_spec.with_time_limits(wall_seconds, cpu_seconds))
 
-    def prepare_zygote(self) -> None:
-        self.runner.prepare_zygote(self.run_spec)
-
     def attempt(self, pipes: StdioPipes) -> FinishedRun | LostRun:
         return self.runner.attempt(self.run_spec, self.compiled, pipes)
 
@@ -140,7 +137,7 @@ def prepare_zygotes(*participants: Participant) -> LostRun | None:
     """
     try:
         for participant in participants:
-            participant.prepare_zygote()
+            participant.runner.prepare_zygote(participant.run_spec)
     except ZygoteLost as error:
         return LostRun(str(error))
     return None
@@ -229,7 +226,6 @@ def _write_text(sink: int, text: bytes) -> None:
 
 
 def _drain(source: int) -> None:
-    """Discard everything up to EOF."""
     while os.read(source, _CHUNK_BYTES):
         pass
     os.close(source)

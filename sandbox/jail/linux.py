@@ -149,7 +149,6 @@ class PreparedSyscall:
         self._arguments = (*values, 0, 0, 0, 0, 0)[:5]
 
     def __call__(self) -> int:
-        """Make the call; return the kernel's result. Raises OSError."""
         returned = _syscall(self._number, *self._arguments)
         if returned < 0:
             raise OSError(-returned, os.strerror(-returned))

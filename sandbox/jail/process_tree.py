@@ -113,7 +113,6 @@ class ProcessTree:
         self._response_seconds += self._own_wait_seconds - waited_before
 
     def _read_own_wait(self) -> float:
-        """Return the seconds that this process has waited for a processor since its start."""
         return int(os.pread(self._schedstat_fd, 64, 0).split()[1]) / 1e9
 
     def _lower_priority(self) -> None:

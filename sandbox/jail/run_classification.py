@@ -1,11 +1,10 @@
 """The outcome of a run, from measurements by the kernel and the sandbox only. A program controls its output, exit
-status and final signal. So stderr is no evidence of a memory failure, and a signal is evidence of an exceeded limit
-only if the usage was near the limit.
+status and final signal. So stderr is no evidence of a memory failure, and a signal proves an exceeded limit only if the
+usage was near the limit.
 """
 
 import signal
 from dataclasses import dataclass
-from typing import Any
 
 from sandbox.jail.child import RunParams
 from sandbox.program import Outcome, RunResult
@@ -37,16 +36,11 @@ class ZygoteReport:
     refused_memory: bool
     loss_reason: str = ""
 
-    @classmethod
-    def from_response(cls, response: dict[str, Any]) -> "ZygoteReport":
-        return cls(**response)
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryUsage:
     """A run's memory usage.
 
-    peak_mb         peak
     limit_exceeded  whether the kernel or the zygote killed the run for exceeding its limit
     limit_reached   whether the kernel may have denied an allocation
     """

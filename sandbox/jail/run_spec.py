@@ -76,12 +76,11 @@ def make_run_spec(
     op     the operation, see child.RunParams
     seed   see Sandbox
 
-    Raises ValueError for an unknown language, or if the operation requires a callable language.
+    Raises ValueError if tests or calls require functions of the program, and its language is not callable or unknown.
     """
-    is_callable = languages.load(program.language).CALLABLE
-    if op in ("evaluate", "serve", "run_tests") and not is_callable:
+    if op in ("evaluate", "serve", "run_tests") and not languages.load(program.language).CALLABLE:
         raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")
-    if op == "call" and not is_callable:
+    if op == "call" and not languages.load(program.language).CALLABLE:
         raise ValueError(f"functions of {program.language} programs cannot be called; use a suite without entry_point")
     params = RunParams(
         op=op,

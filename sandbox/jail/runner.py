@@ -91,18 +91,17 @@ class Runner:
     def _run_in_zygote(
         self, kind: ZygoteKind, run_spec: RunSpec, compiled: CompiledProgram, run_files: RunFiles
     ) -> ZygoteReport:
-        """Run the program in a zygote, and return the report. Raises ZygoteLost and CgroupUnusable."""
         params = run_spec.run_params
         zygote = self._zygotes.begin_run(kind, params)
         artifact = compiled.artifact_fd
         if zygote.shares_uid and params.op == "run" and languages.load(params.language).EXECUTABLE:
-            # Each run gets a copy, since the file's owner could leave messages for the next run in its attributes.
+            # Each run gets a copy, since the file's owner could pass data to the next run in its attributes.
             artifact = run_files.copy_sealed(artifact)
         zygote.start_run(run_spec.encoded_params, [compiled.source_fd, artifact, *run_files.zygote_fds])
         run_files.close_pipe_ends()
         if not zygote.wait_for_end(params.wall_seconds):
             self._zygotes.raise_weight()
-        return ZygoteReport.from_response(zygote.wait_for_run(params.max_seconds + _HANG_SECONDS))
+        return ZygoteReport(**zygote.wait_for_run(params.max_seconds + _HANG_SECONDS))
 
     def prepare_zygote(self, run_spec: RunSpec) -> None:
         """Start the zygote for the run spec if none is ready. Raises ZygoteLost."""

@@ -4,8 +4,8 @@ The zygote installs it once, and every run inherits it. Calls reserved for the z
 become programs, must carry a key (syscall_key.py).
 
 A filter reads call numbers and registers, never memory. It always allows or always denies calls that depend on memory,
-or notifies the zygote, which decides (seccomp_notify.py). With Landlock instead of namespaces (landlock.py), the filter
-also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
+or leaves the decision to the zygote by a notification (seccomp_notify.py). With Landlock instead of namespaces
+(landlock.py), the filter also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ class FilterSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _If:
+class _Condition:
     """A rule that tests whether the low half of an argument, masked with `mask`, is one of these values."""
 
     argument: int
@@ -55,21 +55,19 @@ class _If:
 
 
 @dataclass(frozen=True, slots=True)
-class _WithKey:
-    """A rule that allows calls with the key."""
-
+class _KeyedRule:
     otherwise: "_Rule"
 
 
-_Rule = int | _If | _WithKey
+_Rule = int | _Condition | _KeyedRule
 
 
-def _deny_bits(argument: int, forbidden_bits: int, refused: "_Rule", otherwise: "_Rule" = _ALLOW) -> _If:
-    return _If(argument, (0,), otherwise, refused, mask=forbidden_bits)
+def _deny_bits(argument: int, forbidden_bits: int, refused: "_Rule", otherwise: "_Rule" = _ALLOW) -> _Condition:
+    return _Condition(argument, (0,), otherwise, refused, mask=forbidden_bits)
 
 
-def _if_null(argument: int, then: "_Rule", otherwise: "_Rule") -> _If:
-    return _If(argument, (0,), _If(argument, (0,), then, otherwise, high=True), otherwise)
+def _test_null(argument: int, then: "_Rule", otherwise: "_Rule") -> _Condition:
+    return _Condition(argument, (0,), _Condition(argument, (0,), then, otherwise, high=True), otherwise)
 
 
 _AF_UNIX = 1
@@ -113,53 +111,55 @@ _FIXED_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
 # get_thp_disable get_speculation_ctrl. Denied: names of mappings (0x53564d41), which are uncharged kernel memory.
 _PRCTL = (1, 2, 3, 4, 7, 13, 15, 16, 21, 23, 25, 27, 29, 30, 37, 38, 39, 41, 42, 52)
 
-_UNLESS_FIXED_LIMIT = _If(1, _FIXED_LIMITS, _EPERM, _ALLOW)
+_UNLESS_FIXED_LIMIT = _Condition(1, _FIXED_LIMITS, _EPERM, _ALLOW)
 # A no-op for the caller itself: with a lower priority, a thread could extend its time limit.
-_OWN_PRIORITY = _If(1, (0,), _deny_bits(2, _NEGATIVE, _EPERM, _NO_OP), _EPERM)
+_OWN_PRIORITY = _Condition(1, (0,), _deny_bits(2, _NEGATIVE, _EPERM, _NO_OP), _EPERM)
 
 
 def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
-    """Return the rules for calls with conditions, by name."""
     notified = _NOTIFY if settings.notify else _EPERM
     forks = _NOTIFY if settings.notify else _ALLOW
     # Without a pid namespace, or a Landlock domain for signals, a run could signal processes outside it.
-    others = _WithKey(_NOTIFY) if 0 < settings.abi < landlock.SIGNALS_ABI else _ALLOW
+    others = _KeyedRule(_NOTIFY) if 0 < settings.abi < landlock.SIGNALS_ABI else _ALLOW
 
-    def make_signal_rule(argument: int, kills: _Rule) -> _If:
+    def make_signal_rule(argument: int, kills: _Rule) -> _Condition:
         """Return the rule for a call that sends a signal. argument: index of the signal number."""
-        return _If(argument, (signal.SIGKILL,), kills, _If(argument, _VERDICT_SIGNALS, _EPERM, others))
+        return _Condition(argument, (signal.SIGKILL,), kills, _Condition(argument, _VERDICT_SIGNALS, _EPERM, others))
 
     # The filter notifies the zygote of every SIGKILL, to detect external ones. Without notifications, a run cannot kill
     # the first process of the program.
-    kills = _WithKey(
-        _NOTIFY if settings.notify else _If(0, (0, _PROGRAM_PID), _EPERM, _deny_bits(0, _NEGATIVE, _EPERM))
+    kills = _KeyedRule(
+        _NOTIFY if settings.notify else _Condition(0, (0, _PROGRAM_PID), _EPERM, _deny_bits(0, _NEGATIVE, _EPERM))
     )
     # Without a cgroup, the zygote limits address space, and records denied mappings.
     counts_memory = settings.notify and not settings.allow_memfd
-    large = _If(1, (0,), _deny_bits(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
-    own_files = _If(0, (_AF_UNIX,), _ALLOW, _EPERM)
-    known_flags = _If(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal the content of the page cache
+    large = _Condition(1, (0,), _deny_bits(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
+    own_files = _Condition(0, (_AF_UNIX,), _ALLOW, _EPERM)
+    known_flags = _Condition(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal the content of the page cache
     harmless = (_REUSEADDR, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED, *_SOCKET_TIMEOUTS)
     return {
         "socket": own_files,
         "socketpair": own_files,
         # Denied: packet filters, which are uncharged kernel memory.
-        "setsockopt": _If(
-            1, (_SOL_SOCKET,), _If(2, harmless, _ALLOW, _If(2, (_SNDBUF, _RCVBUF), _NO_OP, _ENOPROTOOPT)), _ENOPROTOOPT
+        "setsockopt": _Condition(
+            1,
+            (_SOL_SOCKET,),
+            _Condition(2, harmless, _ALLOW, _Condition(2, (_SNDBUF, _RCVBUF), _NO_OP, _ENOPROTOOPT)),
+            _ENOPROTOOPT,
         ),
         "fork": forks,
         "vfork": forks,
         # CLONE_PARENT would create a child of the zygote; an exit signal would reach the parent unfiltered. With shared
         # descriptors, one process could change them while the zygote checks a lock of another (seccomp_notify.py).
-        "clone": _WithKey(
+        "clone": _KeyedRule(
             _deny_bits(
                 0,
                 _NAMESPACES | linux.CLONE_PARENT | _CLONE_PTRACE,
                 _EPERM,
-                _If(
+                _Condition(
                     0,
                     (0, linux.SIGCHLD),
-                    _If(0, (_CLONE_FILES,), _EPERM, forks, mask=_CLONE_FILES | _CLONE_THREAD),
+                    _Condition(0, (_CLONE_FILES,), _EPERM, forks, mask=_CLONE_FILES | _CLONE_THREAD),
                     _EPERM,
                     mask=_CSIGNAL,
                 ),
@@ -172,34 +172,36 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
         "rt_tgsigqueueinfo": make_signal_rule(2, notified),
         "pidfd_send_signal": make_signal_rule(1, notified),
         # Record locks are uncharged kernel memory: the zygote counts them, and checks their files.
-        "fcntl": _If(
+        "fcntl": _Condition(
             1,
             (_F_DUPFD, _F_DUPFD_CLOEXEC, _F_GETFD, _F_SETFD, _F_GETFL, _F_GETPIPE_SZ, _F_ADD_SEALS, _F_GET_SEALS),
             _ALLOW,
-            _If(
+            _Condition(
                 1,
                 (_F_SETFL,),
                 _deny_bits(2, _O_ASYNC, _EPERM),
-                _If(1, (_F_GETLK, _F_SETLK, _F_SETLKW), notified, _If(1, (_F_SETPIPE_SZ,), _EPERM, _EINVAL)),
+                _Condition(
+                    1, (_F_GETLK, _F_SETLK, _F_SETLKW), notified, _Condition(1, (_F_SETPIPE_SZ,), _EPERM, _EINVAL)
+                ),
             ),
         ),
-        "ioctl": _If(
+        "ioctl": _Condition(
             1,
             (_TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX),
             _ALLOW,
-            _If(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _WithKey(_ENOTTY)),
+            _Condition(1, (_FICLONE, _FICLONERANGE), _EOPNOTSUPP, _KeyedRule(_ENOTTY)),
         ),
         "mmap": _deny_bits(3, _MAP_HUGETLB, _ENOMEM, large),  # the kernel does not charge huge pages to the run
         "memfd_create": _deny_bits(1, _MFD_HUGETLB, _EINVAL) if settings.allow_memfd else _EPERM,
-        "madvise": _If(2, _ADVICE, _ALLOW, _If(2, _IDLE_ADVICE, _NO_OP, _EINVAL)),
+        "madvise": _Condition(2, _ADVICE, _ALLOW, _Condition(2, _IDLE_ADVICE, _NO_OP, _EINVAL)),
         "preadv2": known_flags,
         "pwritev2": known_flags,
-        "prctl": _If(0, _PRCTL, _ALLOW, _WithKey(_EINVAL)),
-        "arch_prctl": _If(0, _ARCH_SET_AND_GET, _ALLOW, _EINVAL),
-        "prlimit64": _if_null(2, _ALLOW, _WithKey(_If(0, (0,), _UNLESS_FIXED_LIMIT, _EPERM))),
-        "setrlimit": _If(0, _FIXED_LIMITS, _EPERM, _ALLOW),
-        "setpriority": _WithKey(_OWN_PRIORITY),
-        "sched_setaffinity": _If(0, (0,), _NO_OP, _EPERM),
+        "prctl": _Condition(0, _PRCTL, _ALLOW, _KeyedRule(_EINVAL)),
+        "arch_prctl": _Condition(0, _ARCH_SET_AND_GET, _ALLOW, _EINVAL),
+        "prlimit64": _test_null(2, _ALLOW, _KeyedRule(_Condition(0, (0,), _UNLESS_FIXED_LIMIT, _EPERM))),
+        "setrlimit": _Condition(0, _FIXED_LIMITS, _EPERM, _ALLOW),
+        "setpriority": _KeyedRule(_OWN_PRIORITY),
+        "sched_setaffinity": _Condition(0, (0,), _NO_OP, _EPERM),
     }
 
 
@@ -217,16 +219,18 @@ def _make_landlock_rules(settings: FilterSettings) -> dict[str, _Rule]:
         # Landlock does not restrict connections to named sockets of other processes. So the filter allows only socket
         # pairs, other than datagram sockets, which can send to names.
         **apply_rule("socket bind connect listen accept accept4", _EPERM),
-        "socketpair": _If(0, (_AF_UNIX,), _If(1, (_STREAM, _SEQPACKET), _ALLOW, _EPERM, mask=_SOCKET_TYPES), _EPERM),
+        "socketpair": _Condition(
+            0, (_AF_UNIX,), _Condition(1, (_STREAM, _SEQPACKET), _ALLOW, _EPERM, mask=_SOCKET_TYPES), _EPERM
+        ),
         # They reach descriptors and limits of processes outside the run.
-        "pidfd_open": _WithKey(_ENOSYS),
-        "prlimit64": _If(0, (0,), usual["prlimit64"], _WithKey(_EPERM)),
+        "pidfd_open": _KeyedRule(_ENOSYS),
+        "prlimit64": _Condition(0, (0,), usual["prlimit64"], _KeyedRule(_EPERM)),
         **apply_rule("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
         # Write access to a file, or a device, permits setting its times to now.
         **apply_rule("utime utimes futimesat utimensat", _EPERM),
     }
     if not settings.has_own_uid:  # with the caller's uid, programs could change its files by path
-        rules |= apply_rule("chmod fchmod fchmodat fchmodat2", _WithKey(_NO_OP))
+        rules |= apply_rule("chmod fchmod fchmodat fchmodat2", _KeyedRule(_NO_OP))
         rules |= apply_rule("chown lchown fchown fchownat", _EPERM)
     if settings.abi < landlock.TRUNCATING_ABI:
         rules["truncate"] = _EPERM
@@ -237,7 +241,7 @@ def _make_landlock_rules(settings: FilterSettings) -> dict[str, _Rule]:
 
 def _make_rules(machine: str, settings: FilterSettings) -> dict[int, _Rule]:
     named: dict[str, _Rule] = dict.fromkeys(system_calls.ALLOWED, _ALLOW)
-    named |= dict.fromkeys(system_calls.ZYGOTE_ONLY, _WithKey(_EPERM))
+    named |= dict.fromkeys(system_calls.ZYGOTE_ONLY, _KeyedRule(_EPERM))
     named |= dict.fromkeys(system_calls.NO_OP, _NO_OP)
     named |= dict.fromkeys(system_calls.DENIED, _EPERM)
     named |= dict.fromkeys(system_calls.NOT_SUPPORTED, _EOPNOTSUPP)
@@ -264,7 +268,7 @@ def _compile_rule(rule: _Rule) -> list[_Instruction]:
     """Compile a rule to position-independent code. Every path ends in a return."""
     if isinstance(rule, int):
         return [(_RETURN, 0, 0, rule)]
-    if isinstance(rule, _WithKey):
+    if isinstance(rule, _KeyedRule):
         return [
             (_LOAD, 0, 0, _ARGUMENTS + 8 * 5),
             (_EQUAL, 0, 3, _KEY_LOW),

@@ -20,7 +20,7 @@ from sandbox.jail import linux, system_calls
 from sandbox.jail.process_tree import ProcessTree
 
 _MAX_LOCKS = 10_000  # lock calls of one run, up to 400 bytes each; a SQLite transaction takes eight
-_NOTIFICATION = struct.Struct("QI4xi12xi4xQ")  # id, pid, call number, first two arguments; the rest is ignored
+_NOTIFICATION = struct.Struct("QI4xi12xi4xQ")  # id, pid, call number, first two arguments
 _NOTIFICATION_BYTES = 80
 _RESPONSE = struct.Struct("QqiI")  # id, value, error, flags
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
@@ -110,14 +110,12 @@ class SeccompSupervisor:
         return 0, _CONTINUE
 
     def _response_for_memory(self, n_bytes: int) -> tuple[int, int]:
-        """Return (error, flags) of the response to a mapping of n_bytes."""
         if n_bytes > self._max_bytes:
             self.has_refused_memory = True
             return errno.ENOMEM, 0
         return 0, _CONTINUE
 
     def _response_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
-        """Return (error, flags) of the response to a lock request."""
         self._locks += 1
         if self._locks > _MAX_LOCKS or not self._is_in_workspace(pid, descriptor):
             return errno.ENOLCK, 0
@@ -142,7 +140,6 @@ class SeccompSupervisor:
             return False
 
     def _is_writable(self, pid: int, descriptor: int) -> bool:
-        """Return whether a regular file is open for writing. Raises OSError."""
         fd_path = f"{pid}/fd/{descriptor}"
         opened = os.stat(fd_path, dir_fd=self._proc, follow_symlinks=False)  # the link's mode is the open mode
         return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(fd_path, dir_fd=self._proc).st_mode)
@@ -152,5 +149,4 @@ class SeccompSupervisor:
 
 
 def _get_device(path: str, folder: int | None = None) -> int:
-    """Return the device number of a file's file system."""
     return os.stat(path, dir_fd=folder).st_dev

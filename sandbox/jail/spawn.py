@@ -175,7 +175,7 @@ class ZygoteProcess:
                 raise EOFError("the warden aborted the start")
             if self._confinement.level == NAMESPACES:
                 linux.unshare(linux.CLONE_NEWCGROUP)  # after joining the cgroup: hides its path
-            # Files, since the interpreter's stream objects also serve its runs, whose streams are files.
+            # Files, since runs inherit the interpreter's stream objects, and their streams are files.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
@@ -238,7 +238,6 @@ def compute_judge_uid() -> int:
 
 
 def _is_mapped(uid: int) -> bool:
-    """Return whether this uid is mapped in the current user namespace."""
     ranges = (map(int, line.split()) for line in Path("/proc/self/uid_map").read_text().splitlines())
     return any(first <= uid < first + length for first, _, length in ranges)
 

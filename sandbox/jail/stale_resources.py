@@ -62,7 +62,6 @@ def sweep_directories() -> None:
 
 
 def _remove(folder: int, name: str) -> None:
-    """Remove a directory if this user owns it. Raises OSError."""
     directory = os.open(name, directories.OPEN_DIRECTORY_FLAGS, dir_fd=folder)
     try:
         status = os.fstat(directory)

@@ -55,7 +55,6 @@ _CODE = {
 
 
 def _map_memory(length: int) -> tuple[mmap.mmap, int]:
-    """Map anonymous memory; return it and its address."""
     memory = mmap.mmap(-1, length, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
 

@@ -32,8 +32,8 @@ from sandbox.jail.zygote_client import ZygoteClient
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MAX_MESSAGE_BYTES = 1 << 16
-# To create user namespaces where ordinary users may not, map ids into them, kill processes with other uids, and use the
-# caller's cgroups and shared folders.
+# To create user namespaces, map ids into them, kill processes with other uids, and use the caller's cgroups and shared
+# folders.
 _CAPABILITIES = (
     linux.CAP_SYS_ADMIN,
     linux.CAP_SETUID,
@@ -101,7 +101,7 @@ class WardenClient:
         return None
 
     def store(self, name: str, content: bytes) -> None:
-        """Share a compilation if there is room."""
+        """Share a compilation unless the disk is full."""
         descriptor = make_memfd(content)
         try:
             self._request({"store": name}, [descriptor])
@@ -174,8 +174,6 @@ def run_warden(
 
 
 class _WardenServer:
-    """The zygotes, cgroups and shared compilations of one judge."""
-
     def __init__(
         self, judge: int, subtree: CgroupSubtree | None, groups: list[Cgroup | None], configuration: WorkerConfig
     ) -> None:
@@ -186,7 +184,7 @@ class _WardenServer:
         self._seed = configuration.seed
         self._zygotes: dict[int, spawn.ZygoteProcess] = {}
         self._zygote_number = self._n_replacements = 0
-        self._privileges = 0  # mask of capabilities that are effective only while a request is handled
+        self._privileges = 0  # mask of capabilities that are effective only during a request
         self._shares_any = bool(configuration.shared)
         folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
         self._shared = SharedFolderStore(f"/proc/self/fd/{folder}")

@@ -47,7 +47,7 @@ _RUNNERS = 2  # one for submissions and their checkers, one for concurrent refer
 class JudgeWorker:
     """Executes the requests of one caller.
 
-    groups           for each runner its cgroup, or the reason why there is none
+    groups           for each runner, its cgroup or the reason for none
     shutdown_events  events at which the worker exits: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine lacks the configured level of isolation.
@@ -174,7 +174,6 @@ class JudgeWorker:
 
 
 def _compile_referee(judge: Referee, runner: Runner) -> CompiledProgram:
-    """Compile a referee. Raises RefereeError if it does not compile."""
     compiled = runner.compile(judge.program)
     if isinstance(compiled, RunResult):
         message = compiled.stderr.decode("utf-8", "replace").strip()
@@ -261,7 +260,6 @@ def _make_cleanup(directory: str) -> Callable[[], None]:
 
 
 def _run_and_exit(function: Callable[[], object]) -> NoReturn:
-    """Call a function, then exit. Called in a fork."""
     status = 1
     try:
         function()
@@ -316,7 +314,6 @@ def _judge(
     shutdown_events: dict[int, int],
     heartbeat_fd: int,
 ) -> None:
-    """Serve requests until the caller or the warden exits."""
     sys.set_int_max_str_digits(0)
     linux.enable_malloc_trim()  # returns the memory of large outputs
     shutdown_events = {**shutdown_events, warden.fileno(): 0}  # poll reports POLLHUP when the warden has exited

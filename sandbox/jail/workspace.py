@@ -141,7 +141,6 @@ class Workspace:
             raise OSError(f"cannot empty {self.work}")
 
     def _is_empty(self) -> bool:
-        """Return whether the directory has no entries besides "." and ".."."""
         os.lseek(self._directory, 0, os.SEEK_SET)
         n_entries = 0
         while length := linux.list_directory(self._directory, self._page):
@@ -158,7 +157,6 @@ class Workspace:
 
 
 def _get_max_files(disk_mb: int) -> int:
-    """Return the maximum number of a run's files."""
     return 256 + 64 * disk_mb
 
 
@@ -170,7 +168,7 @@ def _exceeds_size(folder: str, n_bytes: int, n_files: int) -> bool:
             entries = list(os.scandir(pending.pop()))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:  # too deep or unreadable, together with much used space: a sign of an attack
+        except OSError:  # too deep or unreadable: an attack, since the run also uses much space
             return True
         for entry in entries:
             with contextlib.suppress(OSError):

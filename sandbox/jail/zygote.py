@@ -113,7 +113,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
     sys.path[:] = [*library, config["packages"]]
     for name in config["loaded"]:
-        # A broken numpy affects only programs that import it, which report it.
+        # A broken numpy affects only the programs that import it.
         with contextlib.suppress(ImportError) if name in NUMPY_PRELOADS else contextlib.nullcontext():
             import_module(name)
     proc = config["proc"] if config["proc"] >= 0 else os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
@@ -193,14 +193,11 @@ def _assign_descriptors(params: RunParams, artifact: int, others: list[int]) -> 
 
 
 def _was_killed(pid: int) -> bool:
-    """Return whether SIGKILL ended an exited child."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
     return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
 
 
 class _RunLauncher:
-    """Forks, times and reaps runs, one at a time."""
-
     def __init__(
         self, setup: ZygoteSetup, workspace: Workspace, notifications: SeccompSupervisor, tree: process_tree.ProcessTree
     ) -> None:

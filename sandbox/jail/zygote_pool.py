@@ -51,7 +51,7 @@ _LIMITS_WITHOUT_CGROUP = (
 class ZygotePool:
     """The zygotes of one runner.
 
-    cgroup           the cgroup for the zygotes and their runs, or the reason why there is none
+    cgroup           the cgroup for the zygotes and their runs, or the reason for none
     runner_number    the runner's number at the warden
     shutdown_events  events that abort a run in progress: descriptor -> poll mask
 
@@ -204,7 +204,7 @@ class ZygotePool:
             self._zygotes.pop(kind).close()
 
     def replace_all(self) -> None:
-        """End all zygotes and replace their cgroup. Raises OSError if it cannot be created."""
+        """End all zygotes and replace their cgroup. Raises OSError if the warden cannot create a cgroup."""
         assert self._cgroup is not None
         while self._zygotes:
             self._zygotes.popitem()[1].close()

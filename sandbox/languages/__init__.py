@@ -4,7 +4,7 @@ The interface of a language:
     SOURCE_FILE                                     name of a program's source file
     SELF_TEST                                       a program that reads two integers and prints their sum
     EXECUTABLE                                      whether the artifact is an executable, not one to interpret
-    CALLABLE                                        whether single functions of its programs can be called
+    CALLABLE                                        whether a suite can call single functions of its programs
     toolchain() -> list of str                      host paths for compilation only; raises LookupError, with the name
                                                     of the package, if a compiler is missing
     may_share_process(artifact) -> bool             if CALLABLE: whether calls of a compiled program, by its descriptor,

@@ -10,8 +10,8 @@ class Claims:
     """The claims of one object, valid until the test calls or changes an object.
 
     Data does not change between two reads, and its length is the number of its items. An object of the submission could
-    claim one length and yield other items, or other items each time, and so pass a test that reads it in several ways.
-    So this class requests each claim once, and a contradiction between claims fails the test.
+    pass a test by contradictory claims: a false length, or other items at each read. So this class requests each claim
+    once, and a contradiction fails the test.
 
     request     requests the object's "len", or its "getitem" with a key
     pull        starts an iteration

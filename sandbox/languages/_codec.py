@@ -4,7 +4,7 @@
     [tag, ...]     any other value with its parts; each tag names one supported type
     ["node", 3]    a mutable object, whose content is the fourth node of the exchange; preserves sharing and cycles
 
-Objects that are not data are encoded and decoded by `References`, see _peer.py.
+`References` encodes and decodes objects other than data, see _peer.py.
 """
 
 import json
@@ -26,7 +26,7 @@ _HEADER_BYTES = 8  # length before each frame
 _CHUNK_BYTES = 1 << 16  # capacity of a pipe
 _MAX_BYTES = 64 << 20  # of a frame
 _MAX_MARKS = 4_000_000  # brackets and commas in a frame; bounds the number of decoded objects
-_MAX_DECIMAL = 1 << 63  # larger integers are encoded in hexadecimal, since decimal takes quadratic time
+_MAX_DECIMAL = 1 << 63  # bound of integers in decimal; larger ones are hexadecimal, since decimal takes quadratic time
 
 
 class ProtocolError(Exception):
@@ -129,7 +129,7 @@ _VALUES: dict[type, _Value] = {
 
 
 class Phase(IntEnum):
-    """The order of filling nodes: first possible keys, and nodes that determine the equality of keys."""
+    """The order in which ObjectGraph fills nodes: possible keys first, and nodes that determine their equality."""
 
     INSTANCES = 0
     SEQUENCES = 1

@@ -41,7 +41,7 @@ _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 class Scope(Enum):
     """The objects for which proxies forward an operation to the submission."""
 
-    ANY = auto()  # for operations that reveal nothing, or that call a function
+    ANY = auto()  # for reads of claims, and for calls
     NAMED = auto()
     SUBJECT = auto()
     PAIR = auto()  # a subject with any argument, or only named objects, whose class is under test
@@ -66,7 +66,7 @@ class RemoteState:
     """An object of the submission.
 
     n_mentions  number of times that the submission has sent it
-    n_harmless  number of these that keep it a subject: its creation, and calls whose result is never data
+    n_harmless  those of them that keep it a subject: its creation, and results that are never data
     """
 
     number: int
@@ -172,7 +172,7 @@ def get_kind(remote: Any) -> RemoteKind:
 
 
 def is_subject(remote: Any) -> bool:
-    """Return whether an object is a subject, or a class a tested one."""
+    """Return whether an object is a subject, or whether a class is tested."""
     if isinstance(remote, RemoteClass):
         return remote.__kind__.is_tested
     reference: RemoteState = remote.__reference__
@@ -280,7 +280,6 @@ POLICIES: dict[str, OperationPolicy] = {
 
 
 def _make_special_method(operation: str, *, is_reflected: bool = False) -> Callable[..., Any]:
-    """Make a special method according to the policy of its operation."""
     policy = POLICIES[operation]
 
     def special(self: Any, /, *arguments: Any, **named: Any) -> Any:
@@ -370,8 +369,6 @@ def _get_attribute(owner: Any, name: str) -> Any:
 
 
 class _Method:
-    """A method of an object or a class of the submission."""
-
     def __init__(self, owner: Any, name: str) -> None:
         self._owner, self.__name__ = owner, name
 

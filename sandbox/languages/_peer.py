@@ -195,7 +195,7 @@ class Peer(References):
             text = str(error)[:_MAX_TEXT_CHARS]
             arguments = [graph.encode(argument) for argument in error.args]
             attributes = [[name, graph.encode(part)] for name, part in vars(error).items()]
-        except Exception:  # __str__ of an untrusted class can raise anything
+        except Exception:  # __str__ of an untrusted class can raise any exception
             graph.truncate(n_nodes)
             arguments, attributes = [text], []
         return ["error", self.export(error), self.encode_class(type(error), is_base=True), arguments, attributes, text]

@@ -5,7 +5,7 @@ values and caches are new each time. Only objects of the interpreter could pass 
 attributes, classes and functions of the library, files, threads, frames. So the check rejects any program that might
 reach or change these. A rejection costs only speed, since each call then has its own process.
 
-    names        a name that the program does not define must be in IMMUTABLE_NAMES or, as a callee or decorator, in
+    names        other than the program's own, only those of IMMUTABLE_NAMES and, as a callee or decorator, those of
                  CALL_ONLY_NAMES, whose objects are mutable
     attributes   those that the program itself sets or defines, those of METHODS, and of a module only the names above;
                  none that lead from objects to the interpreter or to the library (__dict__, gi_frame, mro)
@@ -47,7 +47,7 @@ class _ImpureProgram(Exception):
 
 
 def is_stateless(tree: ast.Module) -> bool:
-    """Return whether the program keeps no state between calls with an execution for each."""
+    """Return whether the program keeps no state between calls if each call executes it again."""
     try:
         _Program(tree).check()
     except (_ImpureProgram, RecursionError):
@@ -102,7 +102,7 @@ class _Program:
         # Calls find MODULES without an import. A name with a binding in any scope does not count as a module.
         self._modules = self._imported | (MODULES - bound - self._imported_names)
         defined = find_scope_names(self._tree.body) | self._global_names
-        # At module level, such a name refers to the library's object until it is assigned.
+        # At module level, such a name refers to the library's object until its assignment.
         if any(name.startswith("__") or (name in _LIBRARY_NAMES and name not in IMMUTABLE_NAMES) for name in defined):
             raise _ImpureProgram
         self._check_nodes(self._tree.body, frozenset(defined))
@@ -173,7 +173,6 @@ class _Program:
             raise _ImpureProgram
 
     def _check_callee(self, node: ast.AST, defined: frozenset[str]) -> None:
-        """Check a callee or a decorator."""
         if isinstance(node, ast.Name):
             self._check_name(node.id, defined, IMMUTABLE_NAMES | CALL_ONLY_NAMES)
         elif isinstance(node, ast.Attribute):
@@ -248,7 +247,7 @@ class _Program:
         self._check_nodes(node.bases, defined)
         if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in walk_scope(node.body)):
             raise _ImpureProgram  # a module that is an attribute
-        # In the body itself, a name refers to the library's object until it is assigned. Methods do not see the names.
+        # In the body, a name refers to the library's object until its assignment. Methods cannot use the body's names.
         bound = find_scope_names(node.body)
         inside = (defined - (bound & _LIBRARY_NAMES)) | {
             name for name in bound if name not in _LIBRARY_NAMES and not name.startswith("__")
@@ -261,7 +260,6 @@ class _Program:
 
 
 def _compares_identity(node: ast.AST) -> bool:
-    """Return whether a node is an identity comparison without None, True or False on either side."""
     if not isinstance(node, ast.Compare):
         return False
     values = [node.left, *node.comparators]

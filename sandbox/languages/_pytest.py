@@ -115,8 +115,6 @@ def param(*values: Any, **_: Any) -> Any:
 
 
 class _Marks:
-    """Decorators without effect."""
-
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def mark(*arguments: Any, **_: Any) -> Any:
             if len(arguments) == 1 and callable(arguments[0]):

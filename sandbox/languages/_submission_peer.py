@@ -32,8 +32,8 @@ _ROUTINES = (types.FunctionType, classmethod, staticmethod)
 _FRAMES_OF_CALLBACK = 10  # frames of this module between a function of the tests and its nested request
 
 
-class _Foreign:
-    """An opaque object of the tests' side, neither data nor a function; the submission can only return it."""
+class _OpaqueObject:
+    """An object of the tests' side, neither data nor a function; the submission can only return it."""
 
 
 class SubmissionPeer(Peer):
@@ -47,7 +47,7 @@ class SubmissionPeer(Peer):
         super().__init__(stream)
         self._namespace = namespace
         self._names = names
-        self._class_numbers: dict[type, int] = {}  # of classes that were described
+        self._class_numbers: dict[type, int] = {}  # of classes described to the tests' side
 
     def serve(self) -> None:
         """Serve until the other side disconnects. SystemExit of the program ends the process."""
@@ -101,7 +101,7 @@ class SubmissionPeer(Peer):
         if number in self._imported:
             return self._imported[number]
         if not description:
-            return self.register_stand_in(number, _Foreign())
+            return self.register_stand_in(number, _OpaqueObject())
 
         def callback(*arguments: Any, **named: Any) -> Any:
             limit = sys.getrecursionlimit()

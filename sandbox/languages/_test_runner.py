@@ -229,7 +229,7 @@ def run(
         if len(known) < len(names) or not all(
             _has_expected_kind(value, name in classes) for name, value in known.items()
         ):
-            report.mark_stage("submission_called")  # from here on, failures are the submission's
+            report.mark_stage("submission_called")  # later failures are the submission's
         vars(solution).update(known, __all__=list(known))
         namespace.update(known)
         stage = "its setup"
@@ -254,8 +254,6 @@ def _has_expected_kind(value: Any, must_be_class: bool) -> bool:
 
 
 class _Solution(types.ModuleType):
-    """The module of the submission, for tests that import it."""
-
     def __init__(self, names: tuple[str, ...], report: AssertionReportWriter) -> None:
         super().__init__("solution")
         self._report = report
@@ -270,7 +268,7 @@ def _describe_error(error: BaseException, source: str = "") -> str:
     """Describe an exception by its type, text, and line of the test."""
     try:
         text = "".join(traceback.format_exception_only(error)).strip()
-    except Exception:  # __str__ can be the test's own code, and raise anything
+    except Exception:  # __str__ can be code of the test, and raise any exception
         text = type(error).__name__
     lines = source.split("\n")
     numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE]

@@ -47,8 +47,8 @@ def prepare(path: str) -> None:
 def compile_source(source: bytes, path: str) -> bytes:
     """Compile a program to an executable.
 
-    Raises SystemExit if g++ rejects the program (the reason is on stderr), ChildProcessError if SIGKILL ended a process
-    of g++, and OSError if g++ cannot start.
+    Raises SystemExit if g++ rejects the program, with the reason on stderr; ChildProcessError if SIGKILL ended a
+    process of g++; OSError if g++ cannot start.
     """
     plan = _plan(path)
     reader, writer = os.pipe()

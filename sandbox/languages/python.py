@@ -49,7 +49,7 @@ _HEADER_BYTES = 8  # length before each list of arguments
 _TIMEOUT_FACTOR, _TIMEOUT_SECONDS = 2, 0.1
 # The time limit of forked calls: a multiple of the program's execution time, with a maximum in seconds.
 _GROWTH_FACTOR, _MAX_SECONDS = 4, 1.0
-_SLOW_SECONDS = 0.003  # execution time above which a program is executed only once, and forked for each call
+_SLOW_SECONDS = 0.003  # execution time above which calls share one execution, with a fork for each
 _FRAMES_BELOW = 6  # frames of this module below a program, added to its recursion limit
 # Exit statuses of a Python referee that raised an exception, or EOFError at the end of the submission's output. testlib
 # uses neither, so the judge need not parse stderr.
@@ -108,7 +108,6 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 
 def _may_share(source: bytes) -> bool:
-    """Return whether the calls of a program may share a process; see _purity.py."""
     if any(word in source for word in _SCRIPT_MARKERS) or len(source) > _MAX_CHECKED_BYTES:
         return False
     try:
@@ -240,7 +239,6 @@ def _call_in_forks(
 
 
 def _make_fresh_namespace(initial: dict[str, Any]) -> dict[str, Any]:
-    """Create the program's module, named `solution` and `__main__`; return its namespace."""
     program = types.ModuleType("solution")
     vars(program).update(initial)
     sys.modules["solution"] = sys.modules["__main__"] = program
@@ -314,7 +312,6 @@ def run_tests(
 
 
 def _take_streams() -> FrameStream:
-    """Return stdin and stdout as a connection, and replace them by /dev/null."""
     stream = FrameStream(os.dup(0), os.dup(1))
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
@@ -324,7 +321,6 @@ def _take_streams() -> FrameStream:
 
 
 def _read_stdin() -> bytes:
-    """Read all of stdin, and replace it by /dev/null."""
     with open(0, "rb", closefd=False) as stdin:
         content = stdin.read()
     _empty_stdin()
@@ -353,8 +349,8 @@ def _write(descriptor: int, text: str) -> None:
 def to_json(value: Any, is_literal: bool = False) -> Any:
     """Encode a value as JSON: lists and atoms unchanged, any other container as a one-key object.
 
-    Encodes only the underlying data: calls no overridden __eq__, __repr__ or __int__. Raises TypeError for other than
-    plain data.
+    Encodes only the underlying data: calls no overridden __eq__, __repr__ or __int__. Raises TypeError for any value
+    but plain data.
 
     is_literal  whether to encode all values of Python literals, fractions and decimals, and any other value as an
                 object that equals no other

@@ -75,7 +75,7 @@ class Report:
     def check_layers(self, layers: dict[str, str], *, cgroup: bool) -> None:
         """Check that cgroup v2 sets all limits or, if this may be, that the layers say why not and what to do."""
         ways = {layers[name] for name in ("memory", "number of processes", "processors")}
-        has_remedy = any(word in layers["memory"] for word in ("type:", "start it", "What to do", "install"))
+        has_remedy = any(word in layers["memory"] for word in ("type:", "start it", "Start the sandbox", "install"))
         self.check(ways == {"cgroup v2"} or (has_remedy and not cgroup), f"limits: {' / '.join(sorted(ways))}")
 
 

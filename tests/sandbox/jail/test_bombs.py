@@ -1,4 +1,4 @@
-"""However a program forks, it holds its worker for little longer than its limits allow, on a busy machine, too."""
+"""Fork bombs, thread bombs and memory bombs end soon after their limits, also on a busy machine."""
 
 import pickle
 import subprocess
@@ -26,10 +26,12 @@ BOMBS = {
     "memory in children in C++": (CPP["memory_in_children"], Outcome.OUT_OF_MEMORY),
     "memory in children again": (PYTHON["memory_in_children_again_and_again"], Outcome.OUT_OF_MEMORY),
 }
-QUICK_IN_A_CROWD = ("fork bomb", "thread bomb", "memory in children in C++")
-IN_A_CROWD = [pytest.param(name, marks=[pytest.mark.thorough] * (name not in QUICK_IN_A_CROWD)) for name in BOMBS]
+QUICK_ON_A_BUSY_MACHINE = ("fork bomb", "thread bomb", "memory in children in C++")
+ON_A_BUSY_MACHINE = [
+    pytest.param(name, marks=[pytest.mark.thorough] * (name not in QUICK_ON_A_BUSY_MACHINE)) for name in BOMBS
+]
 WITHOUT_CGROUP = {"namespaces": NO_CGROUP, "landlock": USER}  # by level
-# Reads programs and their limits, and writes for each how it ended and after how many seconds.
+# Reads pickled programs and limits; writes the outcome and duration in seconds for each.
 RUN_EACH = """
 import pickle, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -43,7 +45,7 @@ with Sandbox(workers=1, levels=(sys.argv[2],)) as box:
         pickle.dump((outcome, time.monotonic() - started), sys.stdout.buffer)
         sys.stdout.buffer.flush()
 """
-# Two hundred processes one after another, then forty at a time, as a shell script or a pool of workers has them.
+# Two hundred processes one after another, like a shell script, then forty at a time, like a pool of workers.
 MANY_PROCESSES = """
 import os
 
@@ -64,10 +66,10 @@ print(os.read(pipe[0], 1 << 16).count(b"\\n"))
 
 @pytest.fixture(scope="module")
 def single() -> Iterator[Sandbox]:
-    """Return a Sandbox with one worker, which has compiled all bombs."""
+    """Yield a Sandbox with one worker, which has compiled all bombs."""
     with Sandbox(workers=1) as box:
         if not box.layers["processors"].startswith("cgroup"):
-            pytest.skip("without a cgroup for processors, a run cannot be given precedence on a busy machine")
+            pytest.skip("without a cpu controller, the sandbox cannot raise the priority of a run on a busy machine")
         for (program, _), _ in BOMBS.values():
             if program.language == "cpp":
                 box.run(program, limits=Limits(wall_seconds=0.01))
@@ -78,20 +80,20 @@ def single() -> Iterator[Sandbox]:
 def run_without_cgroup(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[Program, Limits], tuple[Outcome, float]]]:
-    """Return a function that runs a program where there is no cgroup, and returns how it ended and when."""
-    place = WITHOUT_CGROUP[request.param]
-    package = install(tmp_path_factory.mktemp("installed")) if place == USER else ROOT
-    arguments = [*command(place, package), "-c", RUN_EACH, str(package), request.param]
+    """Yield a function that runs a program without a cgroup, and returns its outcome and duration in seconds."""
+    environment = WITHOUT_CGROUP[request.param]
+    package = install(tmp_path_factory.mktemp("installed")) if environment == USER else ROOT
+    arguments = [*command(environment, package), "-c", RUN_EACH, str(package), request.param]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        requests, answers = child.stdin, child.stdout
+        requests, responses = child.stdin, child.stdout
 
         def run(program: Program, limits: Limits) -> tuple[Outcome, float]:
             pickle.dump((program, limits), requests)
             requests.flush()
-            answer: tuple[Outcome, float] = pickle.load(answers)
-            return answer
+            response: tuple[Outcome, float] = pickle.load(responses)
+            return response
 
         for (program, _), _ in BOMBS.values():
             if program.language == "cpp":
@@ -99,7 +101,7 @@ def run_without_cgroup(
         yield run
 
 
-def assert_ends_in_time(box: Sandbox, name: str) -> None:
+def assert_bomb_ends_in_time(box: Sandbox, name: str) -> None:
     (program, _), outcome = BOMBS[name]
     started = time.monotonic()
     assert box.run(program, b"1\n", limits=LIMITS).outcome is outcome
@@ -108,34 +110,34 @@ def assert_ends_in_time(box: Sandbox, name: str) -> None:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_ends_in_time(single: Sandbox, name: str) -> None:
-    assert_ends_in_time(single, name)
+    assert_bomb_ends_in_time(single, name)
 
 
-@pytest.mark.parametrize("name", IN_A_CROWD)
-def test_beside_twenty_busy_processes_a_bomb_ends_in_time(single: Sandbox, name: str) -> None:
+@pytest.mark.parametrize("name", ON_A_BUSY_MACHINE)
+def test_a_bomb_ends_in_time_on_a_busy_machine(single: Sandbox, name: str) -> None:
     with busy_processes(20):
-        assert_ends_in_time(single, name)
+        assert_bomb_ends_in_time(single, name)
 
 
-@pytest.mark.parametrize("name", QUICK_IN_A_CROWD)
-def test_without_a_cgroup_a_bomb_ends_in_time_beside_twenty_busy_processes(
+@pytest.mark.parametrize("name", QUICK_ON_A_BUSY_MACHINE)
+def test_a_bomb_ends_in_time_on_a_busy_machine_without_a_cgroup(
     run_without_cgroup: Callable[[Program, Limits], tuple[Outcome, float]], name: str
 ) -> None:
     (program, _), outcome = BOMBS[name]
     with busy_processes(20):
         ended, seconds = run_without_cgroup(program, LIMITS)
-    assert ended in {outcome, Outcome.TIMED_OUT}  # it may have had no time to fill its memory
+    assert ended in {outcome, Outcome.TIMED_OUT}  # before it has filled its memory
     assert seconds < 2 * LIMITS.wall_seconds + 1
 
 
 @pytest.mark.parametrize("n_busy", [0, pytest.param(20, marks=pytest.mark.thorough)])
-def test_a_program_of_many_processes_is_no_bomb(single: Sandbox, n_busy: int) -> None:
+def test_a_program_with_many_processes_is_not_killed(single: Sandbox, n_busy: int) -> None:
     with busy_processes(n_busy):
         result = single.run(Program(MANY_PROCESSES), limits=replace(LIMITS, wall_seconds=5))
     assert (result.outcome, result.stdout) == (Outcome.EXITED, b"40\n")
 
 
-def test_the_processor_time_of_all_processes_counts_while_they_run(single: Sandbox) -> None:
+def test_the_cpu_limit_counts_running_processes(single: Sandbox) -> None:
     source = "import os, time\nfor _ in range(4):\n    if os.fork() == 0:\n"
     source += "        while time.process_time() < 0.4: pass\n        os._exit(0)\ntime.sleep(60)"
     result = single.run(Program(source), limits=Limits(wall_seconds=30, cpu_seconds=1))
@@ -143,7 +145,7 @@ def test_the_processor_time_of_all_processes_counts_while_they_run(single: Sandb
     assert result.wall_seconds < 15
 
 
-def test_a_run_ends_when_one_of_its_processes_is_killed_for_lack_of_memory(single: Sandbox) -> None:
+def test_an_oom_kill_of_one_process_ends_the_run(single: Sandbox) -> None:
     source = "import os, time\nif os.fork() == 0:\n    x = []\n    while True: x.append(b'x' * 2**20)\ntime.sleep(60)"
     result = single.run(Program(source), limits=Limits(wall_seconds=30, memory_mb=64))
     assert result.outcome is Outcome.OUT_OF_MEMORY

@@ -1,4 +1,4 @@
-"""A run begins with the memory that the zygotes hold and nothing else, or in a new cgroup."""
+"""A run begins when its cgroup's charge is only the zygotes' memory; otherwise it gets a new cgroup."""
 
 import os
 import signal
@@ -13,9 +13,9 @@ from sandbox import Limits, Outcome, Program, Sandbox
 from sandbox.jail import cgroups, delegation
 
 MB = 1 << 20
-HOLDS = "x = bytearray(b'x') * ({} << 20)"
+ALLOCATE = "x = bytearray(b'x') * ({} << 20)"
 
-pytestmark = pytest.mark.quiet  # other tests' groups vanish while one looks for its own
+pytestmark = pytest.mark.quiet  # cgroups of other tests would vanish during the search
 
 
 @pytest.fixture
@@ -23,15 +23,15 @@ def cgroup() -> Iterator[cgroups.Cgroup]:
     try:
         cgroup = cgroups.create(delegation.find_subtree(), "test")
     except OSError as error:
-        pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
+        pytest.skip(f"cannot create a cgroup: {error}")
     yield cgroup
     cgroup.remove()
 
 
 class Holder:
-    """A process in a cgroup that holds this many megabytes until it is told to end."""
+    """A process in a cgroup that holds this many megabytes until `end`."""
 
-    def __init__(self, cgroup: "cgroups.Cgroup | Joined", megabytes: int) -> None:
+    def __init__(self, cgroup: "cgroups.Cgroup | ExistingCgroup", megabytes: int) -> None:
         reader, self._gate = os.pipe()
         ready, writer = os.pipe()
         self.pid = os.fork()
@@ -54,7 +54,7 @@ class Holder:
         os.close(self._gate)
 
 
-def begins(cgroup: cgroups.Cgroup) -> bool:
+def can_begin_run(cgroup: cgroups.Cgroup) -> bool:
     try:
         cgroup.begin_run(64, 10)
     except cgroups.CgroupUnusable:
@@ -62,20 +62,20 @@ def begins(cgroup: cgroups.Cgroup) -> bool:
     return True
 
 
-def test_a_run_does_not_begin_beside_what_an_earlier_one_has_left(cgroup: cgroups.Cgroup) -> None:
+def test_a_run_does_not_begin_while_memory_of_an_earlier_one_is_charged(cgroup: cgroups.Cgroup) -> None:
     zygote = Holder(cgroup, 20)
     cgroup.measure_baseline()
-    assert begins(cgroup)
+    assert can_begin_run(cgroup)
     left = Holder(cgroup, 40)
     started = time.monotonic()
-    assert not begins(cgroup)
+    assert not can_begin_run(cgroup)
     assert time.monotonic() - started < 5
     left.end()
-    assert begins(cgroup)
+    assert can_begin_run(cgroup)
     zygote.end()
 
 
-def test_files_in_the_cache_neither_prevent_a_run_nor_give_it_more(cgroup: cgroups.Cgroup, tmp_path: Path) -> None:
+def test_page_cache_neither_prevents_a_run_nor_raises_its_limit(cgroup: cgroups.Cgroup, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(os.urandom(40 * MB))
     file = os.open(path, os.O_RDWR)
@@ -83,7 +83,7 @@ def test_files_in_the_cache_neither_prevent_a_run_nor_give_it_more(cgroup: cgrou
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     cgroup.prepare_for_zygote()
     cgroup.measure_baseline()
-    assert begins(cgroup)
+    assert can_begin_run(cgroup)
     limits = set(Path("/sys/fs/cgroup").rglob("curate-sandbox-*-test/memory.limit_in_bytes"))
     limits |= set(Path("/sys/fs/cgroup").rglob("curate-sandbox-*-test/memory.max"))
     [limit] = [path for path in limits if f"-{os.getpid()}-" in str(path)]
@@ -94,58 +94,56 @@ def test_files_in_the_cache_neither_prevent_a_run_nor_give_it_more(cgroup: cgrou
         os.pread(file, 40 * MB, 0)
         os._exit(0)
     os.waitpid(pid, 0)
-    assert begins(cgroup)
+    assert can_begin_run(cgroup)
     assert limit.read_text() == before
     os.close(file)
 
 
-def groups_of(pid: int) -> set[Path]:
-    """Return the memory cgroups that a process has created for runs."""
+def find_cgroups(pid: int) -> set[Path]:
+    """Return the memory cgroups of the first runner of a warden."""
     directories = {path.parent for path in Path("/sys/fs/cgroup").rglob(f"curate-sandbox-{pid}-*/memory.stat")}
-    return {
-        path for path in directories if path.name.rpartition("-")[2].startswith("1")
-    }  # of the first of its two runners
+    return {path for path in directories if path.name.rpartition("-")[2].startswith("1")}
 
 
 def test_zygotes_move_to_a_new_cgroup_when_the_old_one_stays_charged() -> None:
-    within, beyond = (Program(HOLDS.format(mb)) for mb in (56, 88))
+    within, beyond = (Program(ALLOCATE.format(mb)) for mb in (56, 88))
     limits = Limits(memory_mb=64)
     others = {child.pid for child in psutil.Process().children()}
     with Sandbox(workers=1) as box:
         ours = {child.pid for child in psutil.Process().children()} - others
-        [warden] = [pid for pid in ours if groups_of(pid)] or [0]
+        [warden] = [pid for pid in ours if find_cgroups(pid)] or [0]
         if not warden:
             pytest.skip("the test is about cgroups, and this user may make none on this machine")
         assert box.run(within, limits=limits).outcome is Outcome.EXITED
-        [first] = groups_of(warden)
-        left = Holder(Joined(first), 60)
+        [first] = find_cgroups(warden)
+        left = Holder(ExistingCgroup(first), 60)
         try:
             assert box.run(within, limits=limits).outcome is Outcome.EXITED
-            assert groups_of(warden) - {first}
+            assert find_cgroups(warden) - {first}
             assert box.run(beyond, limits=limits).outcome is Outcome.OUT_OF_MEMORY
             assert box.run(within, limits=limits).outcome is Outcome.EXITED
         finally:
             left.end()
             delegation.remove_cgroup(first)
-    assert not groups_of(warden)
+    assert not find_cgroups(warden)
 
 
-def test_a_cgroup_that_somebody_removes_with_all_that_is_in_it_is_replaced() -> None:
+def test_a_removed_cgroup_is_replaced() -> None:
     prints = Program("print(7)")
     others = {child.pid for child in psutil.Process().children()}
     with Sandbox(workers=1) as box:
         assert box.run(prints).stdout == b"7\n"
         ours = {child.pid for child in psutil.Process().children()} - others
-        [warden] = [pid for pid in ours if groups_of(pid)] or [0]
+        [warden] = [pid for pid in ours if find_cgroups(pid)] or [0]
         if not warden:
             pytest.skip("the test is about cgroups, and this user may make none on this machine")
-        for group in groups_of(warden):
+        for group in find_cgroups(warden):
             delegation.remove_cgroup(group)
         assert box.run(prints).stdout == b"7\n"
-        assert groups_of(warden)
+        assert find_cgroups(warden)
 
 
-class Joined:
+class ExistingCgroup:
     """An existing cgroup, for a Holder to join."""
 
     def __init__(self, directory: Path) -> None:
@@ -157,13 +155,13 @@ class Joined:
 
 def test_the_runs_of_a_worker_share_two_processors(cgroup: cgroups.Cgroup) -> None:
     if not cgroup.bounds_cpu:
-        pytest.skip("the cgroups of this machine have no cpu controller, so there is no quota to look at")
+        pytest.skip("the cgroups of this machine have no cpu controller")
     [quota] = [
         path
-        for folder, _, names in os.walk("/sys/fs/cgroup")  # which passes over groups that vanish meanwhile
+        for folder, _, names in os.walk("/sys/fs/cgroup")  # skips cgroups that vanish meanwhile
         if Path(folder).name.startswith(f"curate-sandbox-{os.getpid()}-")
         for path in (Path(folder, name) for name in names if name.startswith("cpu."))
-        if _is_quota(path)
+        if path.name in ("cpu.cfs_quota_us", "cpu.max")
     ]
     assert quota.read_text().split()[0] == "200000"
 
@@ -171,7 +169,3 @@ def test_the_runs_of_a_worker_share_two_processors(cgroup: cgroups.Cgroup) -> No
 def test_in_v2_all_controllers_are_in_one_directory(tmp_path: Path) -> None:
     subtree = delegation.CgroupSubtree(2, dict.fromkeys(("memory", "pids"), tmp_path))
     assert subtree.make("test") == {"memory": tmp_path / "test", "pids": tmp_path / "test"}
-
-
-def _is_quota(path: Path) -> bool:
-    return path.name in ("cpu.cfs_quota_us", "cpu.max")

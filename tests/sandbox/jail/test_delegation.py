@@ -1,5 +1,5 @@
-"""Cgroups are made only below one that is ours; whatever is in them ends with them. With systemd itself, all of this is
-tried in tests/machines."""
+"""The sandbox creates cgroups only below a delegated one, and kills their processes on removal. tests/machines has
+tests with systemd itself."""
 
 import os
 import signal
@@ -15,8 +15,8 @@ SERVICE = "system.slice/train.service"
 
 
 @pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Put this process into a cgroup of a v2 hierarchy that systemd manages, and return the cgroup's directory."""
+def enter_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Return a function that simulates a v2 cgroup of this process below systemd, and returns its directory."""
 
     def enter(path: str, **files: str) -> Path:
         directory = tmp_path / path
@@ -36,22 +36,22 @@ def delegate(directory: Path) -> None:
     os.setxattr(directory, "user.delegate", b"1")
 
 
-def test_a_delegated_unit_holds_our_cgroups(inside: Callable[..., Path]) -> None:
-    directory = inside(SERVICE)
+def test_a_delegated_unit_holds_our_cgroups(enter_cgroup: Callable[..., Path]) -> None:
+    directory = enter_cgroup(SERVICE)
     delegate(directory)
     assert delegation.make_scope_command() == []
     assert delegation.find_subtree() == delegation.CgroupSubtree(2, {"memory": directory, "pids": directory})
 
 
-def test_a_leaf_that_we_have_made_leads_to_the_unit_around_it(inside: Callable[..., Path]) -> None:
-    leaf = inside(f"{SERVICE}/curate-others")
+def test_our_leaf_leads_to_its_unit(enter_cgroup: Callable[..., Path]) -> None:
+    leaf = enter_cgroup(f"{SERVICE}/curate-others")
     delegate(leaf.parent)
     (leaf.parent / "cgroup.subtree_control").touch()
     assert delegation.find_subtree().bases["memory"] == leaf.parent
 
 
-def test_the_root_that_a_container_sees_is_ours(inside: Callable[..., Path], tmp_path: Path) -> None:
-    inside("below")
+def test_the_root_cgroup_of_a_container_is_delegated(enter_cgroup: Callable[..., Path], tmp_path: Path) -> None:
+    enter_cgroup("below")
     (tmp_path / "cgroup.subtree_control").touch()
     mounts = f"30 29 0:26 /below {tmp_path / 'below'} rw - cgroup2 cgroup2 rw\n"
     (tmp_path / "below" / "cgroup.controllers").write_text("memory pids")
@@ -60,8 +60,8 @@ def test_the_root_that_a_container_sees_is_ours(inside: Callable[..., Path], tmp
         assert delegation.find_subtree().bases["pids"] == tmp_path / "below"
 
 
-def test_a_unit_without_delegation_is_left_alone(inside: Callable[..., Path]) -> None:
-    directory = inside(SERVICE, pids_max="max")
+def test_a_unit_without_delegation_is_unchanged(enter_cgroup: Callable[..., Path]) -> None:
+    directory = enter_cgroup(SERVICE, pids_max="max")
     before = sorted(directory.iterdir())
     with pytest.raises(OSError, match=r"systemd has not delegated .*train\.service"):
         delegation.find_subtree()
@@ -77,26 +77,28 @@ def test_a_unit_without_delegation_is_left_alone(inside: Callable[..., Path]) ->
         ({"pids_max": "60"}, "TasksMax"),
     ],
 )
-def test_nothing_runs_beside_a_unit_that_has_limits(
-    inside: Callable[..., Path], files: dict[str, str], setting: str
+def test_a_unit_with_limits_gets_no_scope(
+    enter_cgroup: Callable[..., Path], files: dict[str, str], setting: str
 ) -> None:
-    inside(SERVICE, **files)
+    enter_cgroup(SERVICE, **files)
     with pytest.raises(PermissionError, match=f"{setting}.*systemctl edit train.service"):
         delegation.make_scope_command()
 
 
-def test_a_login_shell_gets_a_scope_in_its_slice(inside: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    inside("user.slice/user-0.slice/session-2.scope", cpu_max="max 100000", memory_max="max", pids_max="max")
+def test_a_login_shell_gets_a_scope_in_its_slice(
+    enter_cgroup: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enter_cgroup("user.slice/user-0.slice/session-2.scope", cpu_max="max 100000", memory_max="max", pids_max="max")
     monkeypatch.setattr(delegation.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     command = delegation.make_scope_command()
     assert {"--scope", "--property=Delegate=yes", "--slice=user-0.slice"} <= set(command)
 
 
-def test_a_user_without_a_manager_is_told_what_to_type(
-    inside: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+def test_without_a_user_manager_the_reason_names_the_remedy(
+    enter_cgroup: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inside("user.slice/user-0.slice/session-2.scope")
+    enter_cgroup("user.slice/user-0.slice/session-2.scope")
     monkeypatch.setattr(delegation.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     assert "sudo systemd-run --uid=$USER -p Delegate=yes" in delegation.explain_scope_failure()
@@ -106,7 +108,7 @@ def test_no_process_outlives_its_cgroup() -> None:
     try:
         cgroup = cgroups.create(delegation.find_subtree(), "test")
     except OSError as error:
-        pytest.skip(f"the test is about a cgroup, and none can be made: {error}")
+        pytest.skip(f"cannot create a cgroup: {error}")
     pid = os.fork()
     if pid == 0:
         signal.pause()

@@ -1,4 +1,4 @@
-"""A run can be given arguments and files, and files that it leaves come back; nothing else does."""
+"""A run gets arguments and files, and returns only the requested files."""
 
 import pytest
 
@@ -11,12 +11,12 @@ def test_arguments_and_files_reach_the_program(box: Sandbox) -> None:
     assert result.text == "one two words ä stdin\n"
 
 
-def test_files_that_were_asked_for_come_back(box: Sandbox) -> None:
+def test_requested_files_are_returned(box: Sandbox) -> None:
     program = Program("import os\nos.mkdir('a')\nfor name in ('a/b', 'c', 'd'): open(name, 'w').write(name)")
     assert box.run(program, fetch=["a/b", "c", "missing"]).files == {"a/b": b"a/b", "c": b"c"}
 
 
-def test_files_come_back_from_a_program_that_failed(box: Sandbox) -> None:
+def test_files_of_a_failed_program_are_returned(box: Sandbox) -> None:
     result = box.run(Program("open('log', 'w').write('so far')\n1 / 0"), fetch=["log"])
     assert (result.exit_code, result.files) == (1, {"log": b"so far"})
 
@@ -32,12 +32,12 @@ NOT_PLAIN = {
 
 
 @pytest.mark.parametrize("make", NOT_PLAIN.values(), ids=NOT_PLAIN)
-def test_only_plain_files_come_back(box: Sandbox, make: str) -> None:
+def test_only_plain_files_are_returned(box: Sandbox, make: str) -> None:
     result = box.run(Program(f"import os\n{make}"), fetch=["x", "x/y", "x/null"])
     assert (result.exit_code, dict(result.files)) == (0, {})
 
 
-def test_a_file_of_a_terabyte_is_bounded_by_the_limit_of_output(box: Sandbox) -> None:
+def test_the_output_limit_bounds_returned_files(box: Sandbox) -> None:
     program = Program("import os\nf = open('x', 'w')\nos.ftruncate(f.fileno(), 1 << 40)")
     result = box.run(program, limits=Limits(output_kb=64), fetch=["x"])
     assert len(result.files.get("x", b"")) <= 64 * 1024
@@ -61,14 +61,14 @@ def test_a_run_whose_files_cannot_be_written_is_lost_and_the_next_one_runs() -> 
     too_many_folders = {f"{number}/{'d/' * 90}x": b"" for number in range(64)}
     with Sandbox(1) as box:
         if box.level != "namespaces":
-            pytest.skip("the files of a run can only run out of inodes in namespaces, where they have their own tmpfs")
+            pytest.skip("a run can exhaust inodes only in namespaces, where it has its own tmpfs")
         with pytest.raises(ExecutionLost, match="No space left on device"):
             box.run(Program("print(1)"), files=too_many_folders)
         assert box.run(Program("print(2)")).text == "2\n"
 
 
 @pytest.mark.parametrize("name", ["", "/etc/x", "../x", "a/../../x", "a//b", ".", "a\0b", "x" * 300])
-def test_names_that_lead_out_of_the_directory_are_refused(box: Sandbox, name: str) -> None:
+def test_names_outside_the_directory_are_refused(box: Sandbox, name: str) -> None:
     with pytest.raises(ValueError, match="relative path"):
         box.run(Program("pass"), files={name: b""})
     with pytest.raises(ValueError, match="relative path"):

@@ -1,4 +1,4 @@
-"""A Sandbox isolates as strictly as it says, for root and for ordinary users, or refuses to start."""
+"""A Sandbox isolates as its level requires, for root and for ordinary users, or refuses to start."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from sandbox import Case, Program, Sandbox, Suite
 
-# A script that another user runs: it needs only the standard library and the package.
+# A script for another user; requires only the standard library and the package.
 JUDGE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -28,7 +28,7 @@ for source in sys.stdin.read().split("\\0"):
 box.close()
 """
 
-# Refuse user namespaces, as container runtimes do, and Landlock if asked, then become the rest of the command line.
+# Denies user namespaces, as container runtimes do, and Landlock for the argument "landlock"; then execs the command.
 WITHOUT = """
 import ctypes, errno, os, struct, sys
 CLONE, UNSHARE, NEWUSER, LANDLOCK = 56, 272, 0x10000000, 444 if sys.argv[1] == "landlock" else -1 & 0xFFFFFFFF
@@ -60,14 +60,14 @@ PROGRAMS = {
 
 @pytest.fixture
 def install(tmp_path: Path) -> Path:
-    """Install the package where every user can read it, in a temporary directory."""
+    """Install the package in a temporary directory that every user can read."""
     return confined.install(tmp_path)
 
 
-def judged(install: Path, isolation: str, *, without: str = "") -> tuple[list[str], str]:
-    """Return the lines that JUDGE prints when an ordinary user runs it, and what it says on stderr.
+def run_judge_script(install: Path, isolation: str, *, without: str = "") -> tuple[list[str], str]:
+    """Run JUDGE as an ordinary user; return the lines of its stdout, and its stderr.
 
-    without   "namespaces" if they are refused, "landlock" if both are
+    without   "namespaces" to deny these, "landlock" to deny both; "" for none
     """
     python, user = confined.interpreter(), confined.ordinary_user()
     command = [python, "-c", JUDGE, str(install), isolation]
@@ -84,11 +84,11 @@ def test_all_layers_are_there(box: Sandbox) -> None:
     assert {name for name, how in box.layers.items() if how.startswith("none")} <= {"numpy"}
 
 
-only_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the filter that refuses is for x86-64")
+only_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="WITHOUT is a filter for x86-64")
 
 
 def test_an_ordinary_user_gets_full_isolation(install: Path) -> None:
-    (level, missing, *verdicts), _ = judged(install, "full")
+    (level, missing, *verdicts), _ = run_judge_script(install, "full")
     assert level in ("level: namespaces", "level: landlock")
     assert missing.split()[1:] in ([], ["numpy"])
     assert verdicts == list(PROGRAMS.values())
@@ -96,15 +96,15 @@ def test_an_ordinary_user_gets_full_isolation(install: Path) -> None:
 
 @only_x86_64
 def test_without_namespaces_landlock_isolates(install: Path) -> None:
-    (level, missing, *verdicts), _ = judged(install, "full", without="namespaces")
+    (level, missing, *verdicts), _ = run_judge_script(install, "full", without="namespaces")
     assert level == "level: landlock"
     assert missing.split()[1:] in ([], ["numpy"])
     assert verdicts == list(PROGRAMS.values())
 
 
 @only_x86_64
-def test_without_a_wall_isolation_is_refused_with_what_was_tried_and_found(install: Path) -> None:
-    [line], _ = judged(install, "full", without="landlock")
+def test_without_isolation_the_error_names_attempts_and_obstacles(install: Path) -> None:
+    [line], _ = run_judge_script(install, "full", without="landlock")
     assert line.startswith("refused: cannot isolate")
     assert re.search(r"Tried namespaces: \w+: .*unshare: Operation not permitted", line)
     assert "a seccomp filter on this process" in line
@@ -114,15 +114,15 @@ def test_without_a_wall_isolation_is_refused_with_what_was_tried_and_found(insta
 
 
 @only_x86_64
-def test_best_effort_judges_without_a_wall_and_warns(install: Path) -> None:
-    (level, missing, *verdicts), warnings = judged(install, "best-effort", without="landlock")
+def test_best_effort_judges_without_isolation_and_warns(install: Path) -> None:
+    (level, missing, *verdicts), warnings = run_judge_script(install, "best-effort", without="landlock")
     assert level == "level: none"
     assert {"level", "files", "network", "processes", "ipc"} <= set(missing.split())
     assert "submissions can read expected outputs" in warnings
     assert verdicts == list(PROGRAMS.values())
 
 
-def test_best_effort_is_full_where_it_can_be(box: Sandbox) -> None:
+def test_best_effort_is_full_where_possible(box: Sandbox) -> None:
     with Sandbox(workers=1, isolation="best-effort") as other:
         assert other.layers == box.layers
 
@@ -148,7 +148,7 @@ def test_a_program_inherits_neither_our_environment_nor_our_open_files(
     assert "SECRET" not in everything
 
 
-def test_the_suite_stays_outside(box: Sandbox) -> None:
+def test_a_program_cannot_read_the_suite(box: Sandbox) -> None:
     source = "import sys\nprint(open('/proc/self/cmdline').read(), vars(sys.modules['__main__']), sys.argv)"
     judgement = box.judge(Program(source), Suite([Case("", "the expected output")]))
     assert "the expected output" not in judgement.cases[0].detail

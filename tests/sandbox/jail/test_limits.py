@@ -1,4 +1,4 @@
-"""Each limit bounds the whole process tree of a run, and is not lower than stated."""
+"""Each limit bounds the whole process tree of a run, and allows usage below it."""
 
 import shutil
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ def test_address_space_does_not_count_as_memory(box: Sandbox) -> None:
     assert run(box, "import mmap\nx = mmap.mmap(-1, 900 << 20)\nx[0] = 1", memory_mb=256).exit_code == 0
 
 
-def test_the_memory_of_one_run_does_not_count_for_the_next(own: Sandbox) -> None:
+def test_the_memory_of_one_run_does_not_count_for_the_next(single: Sandbox) -> None:
     for _ in range(3):
-        assert run(own, "x = b'x' * (90 << 20)", memory_mb=128).outcome is Outcome.EXITED
+        assert run(single, "x = b'x' * (90 << 20)", memory_mb=128).outcome is Outcome.EXITED
 
 
-# Programs that might raise or lower the limit of the next run.
+# Programs that could change the effective limit of the next run.
 BEFORE = {
     "a hog": Program("x = []\nwhile True: x.append(bytearray(b'x' * 10**6))"),
     "full disk": Program("for n in range(9): open(str(n), 'wb').write(b'x' * (7 << 20))"),
@@ -54,14 +54,14 @@ for _ in range(120):
     one.close(), other.close()
 """
 BEFORE["sockets that keep one another alive"] = Program(SOCKETS)
-HOLDS = "x = bytearray(b'x') * ({} << 20)"
+ALLOCATE = "x = bytearray(b'x') * ({} << 20)"
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Sandbox]:
-    """Yield a Sandbox with one worker, so that each run follows the one before in the same process."""
-    with Sandbox(workers=1) as own:
-        yield own
+def single() -> Iterator[Sandbox]:
+    """Yield a Sandbox with one worker, whose runs share one zygote."""
+    with Sandbox(workers=1) as box:
+        yield box
 
 
 @pytest.mark.parametrize(
@@ -71,32 +71,32 @@ def own() -> Iterator[Sandbox]:
         for name, program in BEFORE.items()
     ],
 )
-def test_the_memory_limit_is_exact_whatever_ran_before(own: Sandbox, before: Program) -> None:
+def test_the_memory_limit_is_exact_after_any_run(single: Sandbox, before: Program) -> None:
     if before.language == "cpp" and shutil.which("g++") is None:
         pytest.skip("there is no g++")
     limits = Limits(memory_mb=64)
     for _ in range(2):
-        own.run(before, limits=limits)
-        assert own.run(Program(HOLDS.format(64 + 24)), limits=limits).outcome is Outcome.OUT_OF_MEMORY
-        own.run(before, limits=limits)
-        assert own.run(Program(HOLDS.format(64 - 8)), limits=limits).outcome is Outcome.EXITED
+        single.run(before, limits=limits)
+        assert single.run(Program(ALLOCATE.format(64 + 24)), limits=limits).outcome is Outcome.OUT_OF_MEMORY
+        single.run(before, limits=limits)
+        assert single.run(Program(ALLOCATE.format(64 - 8)), limits=limits).outcome is Outcome.EXITED
 
 
-def keeps_peaks() -> bool:
-    """Return whether the kernel keeps a peak of memory for each run."""
+def records_peaks() -> bool:
+    """Return whether the kernel records a memory peak for each run."""
     try:
         cgroup = cgroups.create(delegation.find_subtree(), "peaks")
     except OSError:
         return False
-    kept = "peak" in cgroup.files
+    has_peak = "peak" in cgroup.files
     cgroup.remove()
-    return kept
+    return has_peak
 
 
-def test_a_measured_peak_belongs_to_its_own_run(own: Sandbox) -> None:
-    if not keeps_peaks():
-        pytest.skip("only cgroup v1 and, since Linux 6.12, v2 keep a peak for each run; else it is a resident size")
-    peaks = [own.run(Program("print(1)" if n % 2 else HOLDS.format(50))).memory_mb for n in range(10)]
+def test_a_measured_peak_belongs_to_its_own_run(single: Sandbox) -> None:
+    if not records_peaks():
+        pytest.skip("only cgroup v1 and, since Linux 6.12, v2 record a peak for each run")
+    peaks = [single.run(Program("print(1)" if n % 2 else ALLOCATE.format(50))).memory_mb for n in range(10)]
     assert all(50 <= peak < 56 for peak in peaks[::2]), peaks
     assert all(0 < peak < 6 for peak in peaks[1::2]), peaks
 
@@ -158,7 +158,7 @@ def test_cpu_and_wall_clock_are_two_limits(box: Sandbox) -> None:
     assert run(box, "import time\ntime.sleep(0.5)", wall_seconds=5, cpu_seconds=0.4).outcome is Outcome.EXITED
 
 
-def test_output_up_to_the_limit_comes_back_complete(box: Sandbox) -> None:
+def test_output_up_to_the_limit_is_complete(box: Sandbox) -> None:
     result = run(box, "print('x' * (15 << 20))", memory_mb=512)
     assert (result.outcome, len(result.stdout)) == (Outcome.EXITED, (15 << 20) + 1)
     assert run(box, "print('x' * 2000)", output_kb=1).outcome is Outcome.OUTPUT_LIMIT
@@ -195,14 +195,14 @@ def test_descriptors_are_bounded(box: Sandbox) -> None:
     assert int(run(box, source).stdout) < 2000
 
 
-def test_a_run_after_one_that_used_all_processors_is_not_late(own: Sandbox) -> None:
+def test_a_run_is_not_throttled_after_a_parallel_one(single: Sandbox) -> None:
     busy = "import os, time\nfor _ in range(40): os.fork() or exec('while True: pass')\ntime.sleep(9)"
     for _ in range(2):
-        assert run(own, busy, wall_seconds=1, cpu_seconds=0.5).outcome is Outcome.TIMED_OUT
-        assert run(own, "print(1)", wall_seconds=0.3).outcome is Outcome.EXITED
+        assert run(single, busy, wall_seconds=1, cpu_seconds=0.5).outcome is Outcome.TIMED_OUT
+        assert run(single, "print(1)", wall_seconds=0.3).outcome is Outcome.EXITED
 
 
-def test_the_budget_is_one_for_all_tests(box: Sandbox) -> None:
+def test_all_tests_share_one_budget(box: Sandbox) -> None:
     program = Program("import time\ntime.sleep(0.2)\nprint(input())")
     cases = [Case(f"{number}\n", f"{number}\n") for number in range(4)]
     assert box.judge(program, Suite(cases, limits=Limits(wall_seconds=5))).accepted
@@ -219,13 +219,13 @@ def test_each_test_has_the_whole_wall_limit(box: Sandbox) -> None:
 
 @pytest.mark.parametrize("name", ["wall_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "cpu_seconds"])
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 1e9])
-def test_a_limit_that_limits_nothing_or_everything_is_refused(name: str, value: float) -> None:
+def test_a_limit_out_of_bounds_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
         Limits(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["memory_mb", "processes", "output_kb", "disk_mb"])
-def test_limits_on_countable_things_must_be_whole_numbers(name: str) -> None:
+def test_limits_on_counts_must_be_whole_numbers(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be a whole number, not 64.5"):
         Limits(**{name: 64.5})  # type: ignore[arg-type]
 

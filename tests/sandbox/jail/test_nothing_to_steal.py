@@ -1,4 +1,4 @@
-"""A run finds no trace of any other run, judge or suite, neither in its memory, mapped files included, nor in files."""
+"""A run finds no data of any other run, referee or suite in its memory, its mapped files or the file system."""
 
 import os
 import secrets
@@ -11,8 +11,8 @@ import pytest
 
 from sandbox import Case, Limits, Outcome, Program, Referee, RefereeConvention, Sandbox, Suite
 
-SECRET = f"S{secrets.token_hex(3)}"  # followed by what it was hidden in
-# The prefix arrives reversed, so that the search does not find its own input.
+SECRET = f"S{secrets.token_hex(3)}"  # prefix of all secrets
+# The input is the reversed prefix, so that the search does not find its own input.
 SEARCH = """
 import re, sys
 prefix = input()[::-1].encode()
@@ -33,23 +33,23 @@ print(sorted(word.decode()[-12:] for word in found))
 CPP = shutil.which("g++") is not None
 
 
-def secret(place: str) -> str:
-    return f"{SECRET}_{place}"
+def secret(name: str) -> str:
+    return f"{SECRET}_{name}"
 
 
-def searched(box: Sandbox, search: str = SEARCH) -> str:
+def search_memory(box: Sandbox, search: str = SEARCH) -> str:
     result = box.run(Program(search), f"{SECRET[::-1]}\n", Limits(wall_seconds=30, memory_mb=1024))
     assert result.outcome is Outcome.EXITED, result.stderr.decode()
     return result.text.strip()
 
 
-def test_the_search_finds_what_is_there(box: Sandbox) -> None:
-    assert searched(box, f"here = '{secret('own')}'\n{SEARCH}") != "[]"
+def test_the_search_finds_a_secret_in_its_own_memory(box: Sandbox) -> None:
+    assert search_memory(box, f"here = '{secret('own')}'\n{SEARCH}") != "[]"
 
 
 @pytest.fixture(scope="module")
-def used() -> Iterator[Sandbox]:
-    """Yield a sandbox with one worker, in which everything that may leave a trace has happened."""
+def used_box() -> Iterator[Sandbox]:
+    """Yield a Sandbox with one worker, which has executed every kind of request with secrets."""
     box = Sandbox(workers=1)
     numpy = "import numpy\n" if "numpy" in sys.modules or box.layers["numpy"] == "yes" else ""
     judge = f"hidden = '{secret('referee')}'\nprint(int(open('answer.txt').read() == open('output.txt').read()))"
@@ -91,19 +91,19 @@ def used() -> Iterator[Sandbox]:
     box.close()
 
 
-def test_a_program_finds_nothing_of_others_in_its_memory(used: Sandbox) -> None:
-    assert searched(used) == "[]"
-    if used.layers["numpy"] == "yes":
-        assert searched(used, "import numpy\n" + SEARCH) == "[]"
+def test_a_program_finds_no_data_of_other_runs_in_its_memory(used_box: Sandbox) -> None:
+    assert search_memory(used_box) == "[]"
+    if used_box.layers["numpy"] == "yes":
+        assert search_memory(used_box, "import numpy\n" + SEARCH) == "[]"
 
 
-def test_a_judge_finds_nothing_of_others_in_its_memory(used: Sandbox) -> None:
+def test_a_referee_finds_no_data_of_other_runs_in_its_memory(used_box: Sandbox) -> None:
     judge = SEARCH.replace("input()", "open('input.txt').read()") + "print(len(found), file=sys.stderr)\n"
     judge = judge.replace("print(sorted(", "print(int(not found)) or str(sorted(")
     suite = Suite(
         [Case(SECRET[::-1], "")], checker="program", referee=Referee(Program(judge), RefereeConvention.PRINTED)
     )
-    assert used.judge(Program("print(1)"), suite).accepted
+    assert used_box.judge(Program("print(1)"), suite).accepted
 
 
 LOOK = """
@@ -121,7 +121,7 @@ for folder, folders, names in os.walk("/"):
 """
 
 
-def test_a_program_sees_no_path_and_no_package_of_the_machine(box: Sandbox) -> None:
+def test_a_program_finds_no_path_or_package_of_the_machine(box: Sandbox) -> None:
     seen = box.run(Program(LOOK)).text
     assert "/usr/bin/python3" in seen
     assert str(Path(__file__).parents[3]) not in seen
@@ -160,7 +160,7 @@ def _parent(pid: str) -> int:
 
 
 def _is_judge(pid: str) -> bool:
-    """Return whether a process is a judge, which shares its namespaces with us, and not a zygote, which does not."""
+    """Return whether a process is a judge: unlike a zygote, it is in our pid namespace."""
     return (
         os.stat(f"/proc/{pid}/ns/pid").st_ino == os.stat("/proc/self/ns/pid").st_ino
         and b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -1,4 +1,4 @@
-"""Programs may make the system calls that honest ones need, and no others: every number is tried."""
+"""Programs may make the system calls of honest programs, and no others. The tests make a call with every number."""
 
 import errno
 import json
@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,11 @@ from sandbox.jail import seccomp, system_calls
 MACHINE = os.uname().machine
 pytestmark = pytest.mark.skipif(MACHINE not in system_calls.NUMBERS, reason="no filter for this machine")
 NUMBERS = system_calls.NUMBERS.get(MACHINE, {})
-PAST_ALL_FILTERS = {335, 336}  # uretprobe and uprobe on x86-64: the kernel makes them itself, and kills who else does
+UNFILTERED = {335, 336}  # uretprobe and uprobe on x86-64: only the kernel makes them, and it kills other callers
 OPEN = system_calls.ALLOWED | system_calls.NO_OP | seccomp.CONDITIONAL
 LIMITS = Limits(wall_seconds=20, memory_mb=512)
 
-# Every number.
-
-TRY_THEM = """
+TRY_CALLS = """
 import ctypes, json, os
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -41,12 +40,12 @@ print(json.dumps(answers))
 """
 
 
-def test_a_call_that_is_not_on_the_list_is_refused_whatever_its_number(box: Sandbox) -> None:
+def test_every_other_call_number_is_denied(box: Sandbox) -> None:
     known = {number for name, number in NUMBERS.items() if name in OPEN}
     if MACHINE == "x86_64":
-        known |= PAST_ALL_FILTERS
+        known |= UNFILTERED
     numbers = [number for number in (*range(601), 1000, 4095, 65536, 0x3FFFFFFF) if number not in known]
-    result = box.run(Program(TRY_THEM), json.dumps(numbers), LIMITS)
+    result = box.run(Program(TRY_CALLS), json.dumps(numbers), LIMITS)
     assert result.outcome is Outcome.EXITED, result
     answers = {int(number): answer for number, answer in json.loads(result.stdout).items()}
     names = {number: name for name, number in NUMBERS.items()}
@@ -78,7 +77,7 @@ def test_the_call_numbers_match_this_machine() -> None:
     assert {name: theirs[name] for name in NUMBERS if name in theirs} == {
         name: number for name, number in NUMBERS.items() if name in theirs
     }
-    assert len(theirs.keys() & NUMBERS.keys()) > len(NUMBERS) - 10  # the newest may be newer than the headers
+    assert len(theirs.keys() & NUMBERS.keys()) > len(NUMBERS) - 10  # the headers may lack the newest calls
 
 
 def test_each_call_is_in_exactly_one_group() -> None:
@@ -97,18 +96,18 @@ def test_each_call_is_in_exactly_one_group() -> None:
         assert numbers.keys() <= frozenset().union(*groups)
 
 
-# The filter itself, also that of the other architecture.
+# The filter, for both architectures.
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOW, KILL, NOTIFY = 0x7FFF0000, 0x80000000, 0x7FC00000
 REFUSE = 0x00050000
-NO_KEY = 1  # in the sixth register; the key of a filter that nobody has installed is 0
+NO_KEY = 1  # in the sixth register; the key of an uninstalled filter is 0
 
 
-def answer(
+def run_filter(
     machine: str, number: int, *arguments: int, notify: bool = True, memfds: bool = True, **others: Any
 ) -> tuple[int, int]:
-    """Return the answer of the filter, and the number of instructions that it executes."""
+    """Interpret the filter for a call; return its action and the number of executed instructions."""
     setting = seccomp.FilterSettings(allow_memfd=memfds, notify=notify, **others)
     code = list(struct.iter_unpack("HBBI", seccomp.build_filter(machine, setting)))
     padded = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
@@ -187,78 +186,69 @@ CONDITIONS = [
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize(("name", "arguments", "answers"), CONDITIONS)
-def test_the_filter_answers_as_listed(machine: str, name: str, arguments: tuple[int, ...], answers: int) -> None:
-    assert answer(machine, system_calls.NUMBERS[machine][name], *arguments)[0] == answers
+def test_the_filter_follows_the_conditions(machine: str, name: str, arguments: tuple[int, ...], answers: int) -> None:
+    assert run_filter(machine, system_calls.NUMBERS[machine][name], *arguments)[0] == answers
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_calls_that_need_a_notification_are_refused_if_nobody_answers(machine: str) -> None:
+def test_without_notifications_the_filter_denies_calls_that_need_one(machine: str) -> None:
     numbers = system_calls.NUMBERS[machine]
     refused = [("fcntl", 0, 6), ("kill", 2, 9), ("kill", 0, 9), ("kill", -1, 9), ("tgkill", 5, 5), ("tkill", 5, 9)]
     answers = {
-        (name, *arguments): answer(machine, numbers[name], *arguments, notify=False)[0] for name, *arguments in refused
+        (name, *arguments): run_filter(machine, numbers[name], *arguments, notify=False)[0]
+        for name, *arguments in refused
     }
     assert answers.pop(("tgkill", 5, 5)) == ALLOW
     assert set(answers.values()) == {REFUSE | errno.EPERM}
-    assert answer(machine, numbers["kill"], 5, 9, notify=False)[0] == ALLOW
-    assert answer(machine, numbers["clone"], 17, notify=False)[0] == ALLOW
+    assert run_filter(machine, numbers["kill"], 5, 9, notify=False)[0] == ALLOW
+    assert run_filter(machine, numbers["clone"], 17, notify=False)[0] == ALLOW
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_memfds_are_refused_if_no_cgroup_counts_their_memory(machine: str) -> None:
-    assert answer(machine, system_calls.NUMBERS[machine]["memfd_create"], memfds=False)[0] == REFUSE | errno.EPERM
+def test_without_a_cgroup_the_filter_denies_memfds(machine: str) -> None:
+    assert run_filter(machine, system_calls.NUMBERS[machine]["memfd_create"], memfds=False)[0] == REFUSE | errno.EPERM
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 def test_the_filter_decides_in_few_steps(machine: str) -> None:
-    steps = [answer(machine, number)[1] for name, number in system_calls.NUMBERS[machine].items() if name in OPEN]
+    steps = [run_filter(machine, number)[1] for name, number in system_calls.NUMBERS[machine].items() if name in OPEN]
     assert max(steps) < 60
     assert sum(steps) / len(steps) < 20
 
 
-# In place of namespaces.
-
-
-def beside_landlock(machine: str, name: str, *arguments: int, abi: int = 6, own_uid: bool = False) -> int:
+def run_landlock_filter(machine: str, name: str, *arguments: int, abi: int = 6, own_uid: bool = False) -> int:
     number = system_calls.NUMBERS[machine][name]
-    return answer(machine, number, *arguments, abi=abi, has_own_uid=own_uid)[0]
+    return run_filter(machine, number, *arguments, abi=abi, has_own_uid=own_uid)[0]
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_beside_landlock_the_filter_refuses_what_landlock_leaves_open(machine: str) -> None:
-    def of(name: str, *arguments: int, **others: Any) -> int:
-        return beside_landlock(machine, name, *arguments, **others)
-
+def test_with_landlock_the_filter_denies_accesses_that_landlock_allows(machine: str) -> None:
+    decide = partial(run_landlock_filter, machine)
     refused = REFUSE | errno.EPERM
-    assert {of(name) for name in ("socket", "bind", "listen", "connect", "accept4")} == {refused}
-    assert {of(name) for name in ("fchown", "fchownat", "utimensat")} == {refused}
-    pairs = {kind: of("socketpair", 1, kind | 0o2000000) for kind in (1, 2, 3, 5)}
+    assert {decide(name) for name in ("socket", "bind", "listen", "connect", "accept4")} == {refused}
+    assert {decide(name) for name in ("fchown", "fchownat", "utimensat")} == {refused}
+    pairs = {kind: decide("socketpair", 1, kind | 0o2000000) for kind in (1, 2, 3, 5)}
     assert pairs == {1: ALLOW, 2: refused, 3: refused, 5: ALLOW}
-    assert of("pidfd_open", 5) == REFUSE | errno.ENOSYS
-    assert of("prlimit64", 5, 7, 0) == refused
-    assert of("prlimit64", 0, 7, 0) == ALLOW
-    assert {of(name) for name in ("getxattr", "listxattr")} == {REFUSE | errno.ENOTSUP}
-    assert of("fchmod") == of("fchmodat2") == REFUSE  # succeeds without doing anything
-    assert of("fchmod", own_uid=True) == of("fchownat", own_uid=True) == ALLOW
+    assert decide("pidfd_open", 5) == REFUSE | errno.ENOSYS
+    assert decide("prlimit64", 5, 7, 0) == refused
+    assert decide("prlimit64", 0, 7, 0) == ALLOW
+    assert {decide(name) for name in ("getxattr", "listxattr")} == {REFUSE | errno.ENOTSUP}
+    assert decide("fchmod") == decide("fchmodat2") == REFUSE  # errno 0: a no-op
+    assert decide("fchmod", own_uid=True) == decide("fchownat", own_uid=True) == ALLOW
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-def test_what_older_versions_of_landlock_do_not_restrict_is_left_to_the_zygote_or_refused(machine: str) -> None:
-    def of(name: str, *arguments: int, abi: int) -> int:
-        return beside_landlock(machine, name, *arguments, abi=abi)
-
+def test_with_older_landlock_versions_the_filter_denies_more(machine: str) -> None:
+    decide = partial(run_landlock_filter, machine)
     refused = REFUSE | errno.EPERM
-    assert [of("truncate", abi=abi) for abi in (1, 2, 3)] == [refused, refused, ALLOW]
-    assert [of("kill", 5, 15, abi=abi) for abi in (1, 5, 6)] == [NOTIFY, NOTIFY, ALLOW]
-    assert [of("tgkill", 5, 5, 15, abi=abi) for abi in (1, 5, 6)] == [NOTIFY, NOTIFY, ALLOW]
-    assert [of("pidfd_send_signal", 5, 15, abi=abi) for abi in (1, 5, 6)] == [refused, refused, ALLOW]
-    assert {of("kill", 5, 9, abi=abi) for abi in (1, 5, 6)} == {NOTIFY}
+    assert [decide("truncate", abi=abi) for abi in (1, 2, 3)] == [refused, refused, ALLOW]
+    assert [decide("kill", 5, 15, abi=abi) for abi in (1, 5, 6)] == [NOTIFY, NOTIFY, ALLOW]
+    assert [decide("tgkill", 5, 5, 15, abi=abi) for abi in (1, 5, 6)] == [NOTIFY, NOTIFY, ALLOW]
+    assert [decide("pidfd_send_signal", 5, 15, abi=abi) for abi in (1, 5, 6)] == [refused, refused, ALLOW]
+    assert {decide("kill", 5, 9, abi=abi) for abi in (1, 5, 6)} == {NOTIFY}
 
 
-# Containers.
-
-
-def test_a_container_allows_all_that_programs_are_allowed_and_nothing_that_kills() -> None:
+def test_a_container_allows_the_calls_of_programs_but_none_that_kill() -> None:
     [confinement] = [
         option.removeprefix("seccomp=")
         for option in _container.make_host_config(64, apparmor=False)["SecurityOpt"]
@@ -276,10 +266,7 @@ def test_a_container_has_two_processors() -> None:
     assert settings["CpuQuota"] == 2 * settings["CpuPeriod"]
 
 
-# The causes of a program's death.
-
-
-def test_a_program_that_killed_itself_is_recognised(box: Sandbox) -> None:
+def test_a_program_that_kills_itself_is_signalled(box: Sandbox) -> None:
     by_thread = """
 import os, threading, time
 thread = threading.Thread(target=time.sleep, args=(30,), daemon=True)
@@ -292,8 +279,7 @@ time.sleep(30)
         assert (result.outcome, result.exit_code) == (Outcome.SIGNALLED, -9)
 
 
-# Honest programs.
-
+# Each prints 328350.
 HONEST = {
     "pool by fork": """
 import time
@@ -497,7 +483,7 @@ print(int((a * a).sum()))
 
 
 @pytest.mark.parametrize("source", HONEST.values(), ids=HONEST)
-def test_an_honest_program_lacks_nothing(box: Sandbox, source: str) -> None:
+def test_an_honest_program_is_accepted(box: Sandbox, source: str) -> None:
     if "numpy" in source:
         pytest.importorskip("numpy")
     judgement = box.judge(Program(source), Suite([Case("", "328350\n")], limits=LIMITS))
@@ -577,7 +563,7 @@ int main() {
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 @pytest.mark.parametrize("source", HONEST_CPP.values(), ids=HONEST_CPP)
-def test_an_honest_compiled_program_lacks_nothing(box: Sandbox, source: str) -> None:
+def test_an_honest_compiled_program_is_accepted(box: Sandbox, source: str) -> None:
     judgement = box.judge(Program(source, "cpp"), Suite([Case("", "328350\n")], limits=LIMITS))
     assert judgement.accepted, judgement
 
@@ -604,5 +590,5 @@ os._exit(0)
 """
 
 
-def test_processes_with_threads_take_no_locks_that_others_see(box: Sandbox) -> None:
+def test_multithreaded_processes_take_no_visible_locks(box: Sandbox) -> None:
     assert box.run(Program(WITH_A_THREAD)).stdout.decode().split("\n")[:3] == ["No locks available", "taken", "taken"]

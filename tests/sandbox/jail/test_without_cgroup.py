@@ -1,4 +1,4 @@
-"""Without a cgroup, the sandbox still bounds what it can see, and does not report a limit that was not reached."""
+"""Without a cgroup, the sandbox bounds the resident memory of runs, and reports only limits that a run has reached."""
 
 import json
 import subprocess
@@ -21,11 +21,14 @@ GROWING = {
     "doubled": "x = [0] * 1000\nwhile True: x += x",
     "in children": "import os\nfor _ in range(4): os.fork()\nx = []\nwhile True: x.append(bytearray(b'x' * 10**6))",
 }
-SPEAKING = ["raise MemoryError", "import os, sys\nsys.stderr.write('std::bad_alloc')\nsys.stderr.flush()\nos.abort()"]
+MEMORY_MESSAGES = [
+    "raise MemoryError",
+    "import os, sys\nsys.stderr.write('std::bad_alloc')\nsys.stderr.flush()\nos.abort()",
+]
 
 
-def without_cgroups(arguments: list[str], text: str = "") -> str:
-    """Return what Python prints with these arguments if cgroups are hidden; it must succeed."""
+def run_without_cgroups(arguments: list[str], text: str = "") -> str:
+    """Run Python with these arguments and without cgroups; return its stdout."""
     hidden = [*command(NO_CGROUP, ROOT), *arguments]
     done = subprocess.run(hidden, input=text, capture_output=True, text=True, cwd=ROOT, check=False)
     assert not done.stderr
@@ -33,35 +36,35 @@ def without_cgroups(arguments: list[str], text: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def seen() -> tuple[dict[str, str], list[str]]:
-    layers, outcomes = json.loads(without_cgroups(["-c", RUN], json.dumps([*GROWING.values(), *SPEAKING])))
+def layers_and_outcomes() -> tuple[dict[str, str], list[str]]:
+    layers, outcomes = json.loads(run_without_cgroups(["-c", RUN], json.dumps([*GROWING.values(), *MEMORY_MESSAGES])))
     return layers, outcomes
 
 
-def test_layers_that_are_only_best_effort_say_so_and_what_to_do(seen: tuple[dict[str, str], list[str]]) -> None:
-    layers, _ = seen
+def test_best_effort_layers_name_the_remedy(layers_and_outcomes: tuple[dict[str, str], list[str]]) -> None:
+    layers, _ = layers_and_outcomes
     weak = {name for name, how in layers.items() if how.startswith("best-effort")}
     assert weak == {"memory", "processors"}
-    assert "What to do" in layers["memory"]
+    assert "Start the sandbox" in layers["memory"]
 
 
-def test_with_a_cgroup_nothing_is_only_best_effort(box: Sandbox) -> None:
+def test_with_a_cgroup_no_limit_is_best_effort(box: Sandbox) -> None:
     if "cgroup" not in box.layers["memory"] or "No cgroup" in box.layers["memory"]:
-        pytest.skip("this machine gives us no cgroup, which is what the test is about")
+        pytest.skip("this machine has no writable cgroup")
     assert not [name for name in ("memory", "number of processes") if box.layers[name].startswith("best-effort")]
 
 
-def test_growing_programs_run_out_of_memory_and_messages_about_memory_do_not_count(
-    seen: tuple[dict[str, str], list[str]],
+def test_only_programs_beyond_the_limit_are_out_of_memory(
+    layers_and_outcomes: tuple[dict[str, str], list[str]],
 ) -> None:
-    _, outcomes = seen
+    _, outcomes = layers_and_outcomes
     assert dict(zip(GROWING, outcomes, strict=False)) == dict.fromkeys(GROWING, "out_of_memory")
     assert outcomes[len(GROWING) :] == ["exited", "signalled"]
 
 
-def test_the_doctor_marks_what_is_weak() -> None:
-    said = without_cgroups(["-m", "cli", "doctor"])
-    marked = [line.split("  ")[0] for line in said.splitlines() if line.startswith("! ")]
+def test_the_doctor_marks_best_effort_layers() -> None:
+    output = run_without_cgroups(["-m", "cli", "doctor"])
+    marked = [line.split("  ")[0] for line in output.splitlines() if line.startswith("! ")]
     assert marked[:2] == ["! memory", "! processors"]
     assert "degraded" in marked[-1]
-    assert "What to do" in said
+    assert "Start the sandbox" in output

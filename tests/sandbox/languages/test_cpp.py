@@ -1,4 +1,4 @@
-"""C++ programs are compiled once, inside the sandbox, and judged like all others."""
+"""The sandbox compiles a C++ program once, and judges it like any other."""
 
 import contextlib
 import os
@@ -51,7 +51,7 @@ PROGRAMS = {
     },
     quick=["all headers", "a stack of a million frames"],
 )
-def test_the_libraries_that_programs_use_are_available(judgement: Judgement) -> None:
+def test_common_libraries_are_available(judgement: Judgement) -> None:
     assert judgement.accepted, judgement
 
 
@@ -82,7 +82,7 @@ FAILURES = {
 }
 
 
-# Those that Python programs show as well, or that show what a compiler may do for many seconds.
+# Failures that tests of Python programs cover, too, or that keep the compiler busy for seconds.
 REPEATED = {"wrong", "no main", "exit status", "endless sleep", "a header without end", "a compiler kept busy"}
 
 
@@ -94,7 +94,7 @@ def test_each_failure_gets_its_verdict(name: str, judgement: Judgement) -> None:
     assert judgement.verdict is FAILURES[name][1], judgement
 
 
-def test_a_compile_error_shows_the_first_complaint_of_the_compiler(box: Sandbox) -> None:
+def test_a_compile_error_includes_the_first_message_of_the_compiler(box: Sandbox) -> None:
     judgement = box.judge(Program("int main() { return x; }", "cpp"), SUMS)
     assert "solution.cpp:1" in judgement.cases[0].detail
     assert "‘x’ was not declared" in judgement.cases[0].detail
@@ -127,13 +127,13 @@ def test_a_program_cannot_change_its_executable(box: Sandbox) -> None:
     assert box.judge(Program(source, "cpp"), Suite([Case("", "kept")] * 2)).accepted
 
 
-def compilation(cpu_seconds: float) -> RunResult:
+def make_compiler_run(cpu_seconds: float) -> RunResult:
     return RunResult(Outcome.EXITED, 0, b"", b"", cpu_seconds, cpu_seconds, 1.0)
 
 
 def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
     one, other = CompileCache(SharedFolderStore(str(tmp_path))), CompileCache(SharedFolderStore(str(tmp_path)))
-    one.add(SUM, compilation(cpu_seconds=1), b"code")
+    one.add(SUM, make_compiler_run(cpu_seconds=1), b"code")
     found = other.find(SUM)
     assert isinstance(found, CompiledProgram)
     assert os.pread(found.artifact_fd, 10, 0) == b"code"
@@ -142,7 +142,7 @@ def test_slow_compilations_are_shared_by_the_workers(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the bounds of compilations to an eighth."""
+    """Lower the bounds of the compile cache to an eighth."""
     monkeypatch.setattr(compile_cache, "_MAX_MEMORY_BYTES", 8 << 20)
     monkeypatch.setattr(compile_cache, "_MAX_DIRECTORY_BYTES", 64 << 20)
 
@@ -151,41 +151,41 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shared_compilations_are_bounded_in_bytes(tmp_path: Path) -> None:
     one, large = CompileCache(SharedFolderStore(str(tmp_path))), bytes(7 << 20)
     for number in range(12):
-        one.add(Program(f"large {number}", "cpp"), compilation(cpu_seconds=1), large)
+        one.add(Program(f"large {number}", "cpp"), make_compiler_run(cpu_seconds=1), large)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 64 << 20
     other = CompileCache(SharedFolderStore(str(tmp_path)))
     assert isinstance(other.find(Program("large 11", "cpp")), CompiledProgram)
     assert other.find(Program("large 0", "cpp")) is None
     for number in range(30):
-        one.add(Program(f"small {number}", "cpp"), compilation(cpu_seconds=1), b"code")
-        one.add(Program(f"quick {number}"), compilation(cpu_seconds=0.01), b"code")
+        one.add(Program(f"small {number}", "cpp"), make_compiler_run(cpu_seconds=1), b"code")
+        one.add(Program(f"quick {number}"), make_compiler_run(cpu_seconds=0.01), b"code")
     assert 30 <= len(list(tmp_path.iterdir())) <= 38
 
 
 @pytest.mark.usefixtures("small_bounds")
 def test_compilations_in_memory_are_bounded_in_bytes_and_descriptors() -> None:
-    def held() -> tuple[int, int]:
+    def count_descriptors_and_bytes() -> tuple[int, int]:
         sizes = []
         for name in os.listdir("/proc/self/fd"):
-            with contextlib.suppress(OSError):  # the one for the listing itself
+            with contextlib.suppress(OSError):  # the descriptor of listdir itself
                 sizes.append(os.fstat(int(name)).st_size)
         return len(sizes), sum(sizes)
 
     some = CompileCache(None)
-    before = held()
+    before = count_descriptors_and_bytes()
     for number in range(9):
-        some.add(Program("#" * (6 << 20) + str(number)), compilation(cpu_seconds=1), b"code")
+        some.add(Program("#" * (6 << 20) + str(number)), make_compiler_run(cpu_seconds=1), b"code")
     for number in range(400):
-        some.add(Program(str(number)), compilation(cpu_seconds=0.01), b"code")
-        some.add_failure(Program(f"bad {number}"), compilation(cpu_seconds=0.01))
-    assert held()[0] - before[0] < 100
+        some.add(Program(str(number)), make_compiler_run(cpu_seconds=0.01), b"code")
+        some.add_failure(Program(f"bad {number}"), make_compiler_run(cpu_seconds=0.01))
+    assert count_descriptors_and_bytes()[0] - before[0] < 100
     for number in range(9):
-        some.add(Program(f"large {number}"), compilation(cpu_seconds=1), bytes(7 << 20))
-    assert held()[1] - before[1] <= 8 << 20
+        some.add(Program(f"large {number}"), make_compiler_run(cpu_seconds=1), bytes(7 << 20))
+    assert count_descriptors_and_bytes()[1] - before[1] <= 8 << 20
 
 
 @pytest.mark.usefixtures("small_bounds")
-def test_workers_that_share_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_concurrent_stores_stay_within_the_bound(tmp_path: Path) -> None:
     def share(worker: int) -> None:
         for number in range(60):
             SharedFolderStore(str(tmp_path)).store(f"{worker}.{number}", bytes(512 << 10))
@@ -210,7 +210,7 @@ with Sandbox(workers=1) as box:
 
 
 def test_a_missing_compiler_is_an_error_that_names_the_package() -> None:
-    """Run in a mount namespace of its own, in which a file that cannot be executed hides the compiler."""
+    """Run MISSING in its own mount namespace, where a mount of /dev/null hides the compiler."""
     done = subprocess.run(
         ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
         + ["sh", "-ec", 'mount --bind /dev/null "$(realpath /usr/bin/g++)"; exec "$@"', "sh"]

@@ -1,7 +1,7 @@
-"""A program runs here as in `python solution.py`: same output, same exit status.
+"""A program has the same output and exit status as with `python solution.py`.
 
 correct_programs.txt holds programs, each after a line with #### and its name. All read two numbers and print their sum,
-but they differ in how they read, write and end, and in how they use processes, threads and the standard library.
+by different uses of input, output, processes, threads and the standard library.
 """
 
 import subprocess
@@ -28,7 +28,7 @@ def test_a_correct_program_is_accepted(name: str, judgement: Judgement) -> None:
     assert judgement.accepted, judgement
 
 
-# What the interpreter does with these programs is the standard, so the interpreter is run each time.
+# The expected output and exit status are those of the interpreter.
 ENDINGS = {
     "nothing": "",
     "exit": "print(1)\nexit()",
@@ -97,7 +97,7 @@ ENDINGS = {
 def test_output_and_exit_status_match_the_interpreter(box: Sandbox, ending: str, tmp_path: Path) -> None:
     script = tmp_path / "solution.py"
     script.write_text(ENDINGS[ending])
-    # Output goes to files, as in the sandbox: streams may be buffered differently on a pipe or terminal.
+    # Output goes to files, as in the sandbox, since Python buffers pipes and terminals differently.
     with (tmp_path / "stdout").open("wb") as stdout, (tmp_path / "stdin").open("wb+") as stdin:
         command = [sys.executable, "-X", "utf8", script]
         files = {"stdin": stdin, "stdout": stdout, "stderr": subprocess.DEVNULL}
@@ -175,7 +175,7 @@ unbounded_recursion_in_c = pytest.mark.skipif(
                      "t = threading.Thread(target=lambda: print(f(100_000)))\nt.start()\nt.join()", id="thread"),
     ],
 )  # fmt: skip
-def test_recursion_goes_deep(box: Sandbox, source: str) -> None:
+def test_deep_recursion_succeeds(box: Sandbox, source: str) -> None:
     result = box.run(Program("import sys\nsys.setrecursionlimit(10**6)\n" + source), limits=LIMITS)
     assert result.text == "100000\n", result
 
@@ -192,7 +192,7 @@ def test_recursion_goes_deep(box: Sandbox, source: str) -> None:
         pytest.param("import signal\nassert signal.signal(10, signal.SIG_IGN) == signal.SIG_DFL", id="signal"),
     ],
 )
-def test_nothing_is_left_for_the_next_test(box: Sandbox, trace: str) -> None:
+def test_the_next_test_starts_in_a_fresh_process(box: Sandbox, trace: str) -> None:
     suite = Suite([Case("", "fresh")] * 4)
     judgement = box.judge(Program(f"{trace}\nprint('fresh')"), suite)
     assert judgement.accepted, judgement
