@@ -92,16 +92,14 @@ class Compiler:
             raise BackendUnavailable(f"cannot compile {name}: {error}") from error
         self._tested_languages.add(name)
         try:
-            result = self._self_test(Program(language.SELF_TEST, name))
+            program = Program(language.SELF_TEST, name)
+            result = self.compile(program)
+            if not isinstance(result, RunResult):
+                run_spec = make_run_spec("run", program, Limits(), seed=self._seed)
+                result = self._execute(run_spec, result, b"3 4\n")
             if result.outcome is not Outcome.EXITED or result.stdout.strip() != b"7":
                 output = result.stderr.decode("utf-8", "replace").strip()[:500]
                 raise BackendUnavailable(f"a trivial {name} program does not work: {result.outcome.value} {output}")
         except BaseException:
             self._tested_languages.discard(name)
             raise
-
-    def _self_test(self, program: Program) -> RunResult:
-        compiled = self.compile(program)
-        if isinstance(compiled, RunResult):
-            return compiled
-        return self._execute(make_run_spec("run", program, Limits(), seed=self._seed), compiled, b"3 4\n")

@@ -101,7 +101,7 @@ class Runner:
         run_files.close_pipe_ends()
         if not zygote.wait_for_end(params.wall_seconds):
             self._zygotes.raise_weight()
-        return ZygoteReport(**zygote.wait_for_run(params.max_seconds + _HANG_SECONDS))
+        return ZygoteReport(**zygote.wait_for_response(params.max_seconds + _HANG_SECONDS))
 
     def prepare_zygote(self, run_spec: RunSpec) -> None:
         """Start the zygote for the run spec if none is ready. Raises ZygoteLost."""

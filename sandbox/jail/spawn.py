@@ -110,7 +110,7 @@ class ZygoteProcess:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stderr = os.memfd_create("zygote")  # of the interpreter, if it fails
         self.shares_uid = confinement.owner_uid is None
-        self.user = _describe_user(confinement.owner_uid)
+        self.user = f"programs have {'your uid' if self.shares_uid else 'a uid of their own'} and no capabilities"
         toolchain = languages.load(kind.compiler_language).toolchain() if kind.compiler_language else []
         environment = dict(_ENVIRONMENT)
         if seed is not None:
@@ -246,10 +246,6 @@ def compute_program_uid(zygote_number: int) -> int | None:
     """Return a host uid for the programs of one zygote of this warden; None if it is not mapped."""
     uid = compute_judge_uid() + 3 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
     return uid if _is_mapped(uid) else None
-
-
-def _describe_user(owner: int | None) -> str:
-    return f"programs have {'your uid' if owner is None else 'a uid of their own'} and no capabilities"
 
 
 def compute_warden_uid() -> int:

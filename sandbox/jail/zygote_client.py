@@ -29,13 +29,13 @@ class ZygoteClient:
         self._channel = channel
         self._stderr = stderr
         self._end = end
-        self._shutdown_events: dict[int, int] = {}
+        self.shutdown_events: dict[int, int] = {}  # a wait raises SystemExit at these: descriptor -> poll mask
         self.layers: dict[str, str] = {}
         self.shares_uid = True  # whether programs may have the uid of the judge
 
     def wait_until_ready(self, user: str, *, shares_uid: bool) -> None:
         """Wait until the zygote is ready. Raises BackendUnavailable if it reports a failure, and ZygoteLost."""
-        response = self._receive(_START_SECONDS)
+        response = self.wait_for_response(_START_SECONDS)
         if "unavailable" in response:
             raise BackendUnavailable(response["unavailable"])
         self.layers = {"user": user, **response["layers"]}
@@ -52,17 +52,10 @@ class ZygoteClient:
         """Wait up to `seconds` for the end of the run; return whether it has ended."""
         return bool(self._poll_events(seconds))
 
-    def wait_for_run(self, timeout_seconds: float) -> dict[str, Any]:
-        """Wait for the report of the run and return it. Raises ZygoteLost."""
-        return self._receive(timeout_seconds)
-
-    def set_shutdown_events(self, shutdown_events: dict[int, int]) -> None:
-        """Set the events at which a wait raises SystemExit: descriptor -> poll mask."""
-        self._shutdown_events = shutdown_events
-
-    def _receive(self, timeout_seconds: float) -> dict[str, Any]:
+    def wait_for_response(self, timeout_seconds: float) -> dict[str, Any]:
+        """Wait for the report of a run, or of the start, and return it. Raises ZygoteLost."""
         events = self._poll_events(timeout_seconds)
-        if any(descriptor in self._shutdown_events for descriptor, _ in events):
+        if any(descriptor in self.shutdown_events for descriptor, _ in events):
             raise SystemExit(0)
         data, end = b"", "it ended" if events else "it did not respond"
         try:
@@ -78,7 +71,7 @@ class ZygoteClient:
     def _poll_events(self, seconds: float) -> list[tuple[int, int]]:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        for descriptor, mask in self._shutdown_events.items():
+        for descriptor, mask in self.shutdown_events.items():
             poll.register(descriptor, mask)
         return poll.poll(seconds * 1000)
 

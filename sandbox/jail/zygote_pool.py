@@ -216,7 +216,7 @@ class ZygotePool:
             if self._cgroup is not None:
                 self._cgroup.prepare_for_zygote()
             zygote = self._warden.start(kind, self._runner_number)
-            zygote.set_shutdown_events(self._shutdown_events)
+            zygote.shutdown_events = self._shutdown_events
             if self._cgroup is not None:
                 self._cgroup.measure_baseline()
             self._zygotes[kind] = zygote

@@ -292,20 +292,16 @@ if __name__ == "__main__":
     p.start(); p.kill(); p.join()
     assert p.exitcode == -9
 """,
-    "pool by spawn": """
+    **{
+        f"pool by {method}": f"""
 import multiprocessing as mp
 def f(x): return x * x
 if __name__ == "__main__":
-    with mp.get_context("spawn").Pool(2) as pool:
+    with mp.get_context("{method}").Pool(2) as pool:
         print(sum(pool.map(f, range(100))))
-""",
-    "pool by forkserver": """
-import multiprocessing as mp
-def f(x): return x * x
-if __name__ == "__main__":
-    with mp.get_context("forkserver").Pool(2) as pool:
-        print(sum(pool.map(f, range(100))))
-""",
+"""
+        for method in ("spawn", "forkserver")
+    },
     "processes that talk": """
 import multiprocessing as mp
 def f(queue, lock, value, end):
