@@ -1,4 +1,4 @@
-"""The JSON encoding of values exchanged between a submission's process and its tests. Nothing is pickled.
+"""The JSON encoding of values exchanged between a submission's process and its tests, without pickles.
 
     atoms          None, bool, str, and JSON-compatible numbers, unchanged
     [tag, ...]     any other value with its parts; each tag names one supported type
