@@ -3,10 +3,10 @@
     with Sandbox() as box:
         judgement = box.judge(Program("print(input())"), Suite([Case("7", "7")]))
 
-A failed program is a value: a RunResult or a Judgement. A failed sandbox raises SandboxError, the base class to catch:
-nothing is known about the program then, and that is not a zero. An invalid request raises ValueError.
+A failed program is a value: a RunResult or a Judgement. A failed sandbox raises SandboxError: nothing is known about
+the program then, so its score is not zero. An invalid request raises ValueError.
 
-    box            Sandbox, all that most callers need
+    box            Sandbox, the class that most callers use
     options        SandboxOptions, the options of commands and builds for a Sandbox
     packages       Package, and the search for installed packages that programs can import
     program        the inputs and results of a run: Program, Invocation, Limits, Outcome, RunResult
@@ -15,7 +15,7 @@ nothing is known about the program then, and that is not a zero. An invalid requ
     errors         failures of the sandbox itself
     checkers/      rules of comparison, one file each
     languages/     compiling and starting programs, one file per language
-    referee        parses the ruling of a referee, a suite's own checker program or interactor
+    referee        parses the ruling of a referee: a suite's own checker program or interactor
     return_values  decodes untrusted return values of calls
     literals       parses the Python literals that tests expect
 
@@ -31,7 +31,7 @@ nothing is known about the program then, and that is not a zero. An invalid requ
     json_codec     types to and from JSON, and to JSON Schema
     judge_record   submissions and verdicts as JSON records
     service/       a Sandbox over HTTP
-    conformance    the checks that every backend must pass
+    conformance    checks that every backend must pass
     commands/      `curate judge`, `curate doctor`, `curate serve`
 """
 
@@ -85,14 +85,7 @@ _HOMES = {
     "box": ["Sandbox"],
     "concurrency.cancellation": ["CancelToken"],
     "suite": ["Assertions", "Case", "Referee", "RefereeConvention", "Suite"],
-    "errors": [
-        "BackendUnavailable",
-        "Cancelled",
-        "ExecutionLost",
-        "KilledExternally",
-        "RefereeError",
-        "SandboxError",
-    ],
+    "errors": ["BackendUnavailable", "Cancelled", "ExecutionLost", "KilledExternally", "RefereeError", "SandboxError"],
     "judge": ["CaseJudgement", "Judgement", "Verdict"],
     "options": ["SandboxOptions"],
     "packages": ["Package"],
@@ -102,7 +95,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded on first use, since zygotes import this package too, and their size slows down each fork.
+    # On first use, since zygotes import this package too, and their size slows down each fork.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

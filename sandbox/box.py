@@ -24,17 +24,17 @@ class Sandbox(Closeable):
     isolation      "full": isolate programs by namespaces or, if the machine does not permit them, by Landlock;
                    otherwise raise BackendUnavailable. "best-effort": if the machine permits neither, log a warning and
                    judge without isolation, so that submissions can read expected outputs. See `level`
-    seed           makes runs repeatable: seeds hash order and `random`. None: random, as with a fresh `python`, except
-                   that the programs of one worker share the hash seed
+    seed           seed of hash order and `random`, for repeatable runs. None: random, but the programs of one worker
+                   share the hash seed
     max_limits     upper bounds to which limits are clamped, with one logged warning for each kind. Every field counts,
-                   even one left at its default; cpu_seconds=None means the same as wall_seconds, and
-                   budget_seconds=None means no bound. None: the machine's memory, and 4,096 processes
+                   including defaults; cpu_seconds=None means the same as wall_seconds, and budget_seconds=None means
+                   no bound. None: the machine's memory, and 4,096 processes
     packages       packages that programs can import besides the standard library and numpy, such as "pandas" or
-                   "scipy>=1.11", with their dependencies. They must be installed where programs run, and are copied,
-                   read-only, into the memory of that machine
+                   "scipy>=1.11", with their dependencies. They must be installed on the machine that runs programs,
+                   which holds a read-only copy in memory
     packages_from  folder of the packages (`pip install --target`); by default the environment of this process
-    modules        the caller's modules: name -> trusted source, executed once, before the first program; programs that
-                   name the module import it in that state. Only for the backends local and docker; less than 100 KB
+    modules        the caller's modules: name -> trusted source, executed once, before the first program. Only for the
+                   backends local and docker; less than 100 KB
 
     A run waits until its memory limit and those of the runs in progress together fit into the memory of the machine, or
     of this process's cgroup.
@@ -152,12 +152,12 @@ class Sandbox(Closeable):
     def judge_many_with_errors(
         self, pairs: Iterable[tuple[Program, Suite]], *, run_all: bool = False
     ) -> Iterator[tuple[int, Judgement | Exception]]:
-        """Judge pairs like judge_many, but yield exceptions of judge instead of raising them."""
+        """Judge pairs as judge_many does, but yield exceptions instead of raising them."""
         requests = (self._clamp(JudgeRequest(program, suite, run_all)) for program, suite in pairs)
         return self._backend.execute_many(requests)
 
     def submit(self, request: Request[Response], on_response: Callable[[Any], object]) -> Callable[[], None]:
-        """Execute a request without waiting for it; return a function that cancels it.
+        """Execute a request without waiting; return a function that cancels it.
 
         on_response   called once, from any thread, with the response or the exception that run or judge would raise; it
                       must return soon

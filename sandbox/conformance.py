@@ -1,8 +1,7 @@
-"""Self-checks of a backend: some forty small programs, each with its expected verdict.
+"""Self-checks of a backend: some forty small programs with expected verdicts, for the tests and `curate doctor`.
 
-The tests and `curate doctor` judge them on a backend in a few seconds. They detect broken installations. They do not
-prove isolation, which the tests in tests/sandbox check. Checks that apply to any judge use programs of sandbox.probes;
-the others concern this sandbox's own verdicts, kinds of tests and layers.
+They take a few seconds and detect broken installations, but do not prove isolation; see tests/sandbox for that. Checks
+that apply to any judge use programs of sandbox.probes.
 """
 
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ KNOWN_FAILURES: dict[str, dict[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ConformanceCheck:
-    """A program, and the verdicts on it that confirm the property `name`."""
+    """A program, and the verdicts that confirm the property `name`."""
 
     name: str
     program: Program
@@ -37,7 +36,7 @@ class ConformanceCheck:
 class CheckResult:
     """The result of a check.
 
-    passed  whether the property holds; None if there is no compiler for the check
+    passed  whether the property holds; None without a compiler for the program
     actual  the actual verdict, with details
     """
 
@@ -47,7 +46,7 @@ class CheckResult:
 
 
 def run(box: Sandbox) -> Iterator[CheckResult]:
-    """Run every check and yield its result."""
+    """Run all checks; yield their results."""
     for check in CHECKS:
         try:
             judgement = box.judge(check.program, check.suite)
@@ -60,7 +59,7 @@ def run(box: Sandbox) -> Iterator[CheckResult]:
             yield CheckResult(check, judgement.verdict in check.expected, seen)
 
 
-def _output_check(
+def _expect_output(
     name: str,
     source: str,
     *cases: tuple[str, str],
@@ -71,25 +70,24 @@ def _output_check(
     return ConformanceCheck(name, Program(source, language), suite, frozenset([expected]))
 
 
-def _probe_check(
+def _expect_probe(
     name: str, probe: str, expected: Verdict = Verdict.ACCEPTED, limits: Limits = _LIMITS
 ) -> ConformanceCheck:
-    """Return a check with a program of sandbox.probes."""
     submissions = find_submissions(probe)
     return ConformanceCheck(
         name, Program(submissions.program), replace(submissions.problem.suite, limits=limits), frozenset([expected])
     )
 
 
-def _referee_check(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> ConformanceCheck:
+def _expect_ruling(name: str, source: str, checker: str, referee: Referee, expected: Verdict) -> ConformanceCheck:
     suite = Suite([Case("7\n", "3 4\n")], checker=checker, limits=_LIMITS, referee=referee)
     return ConformanceCheck(name, Program(source), suite, frozenset([expected]))
 
 
-def _assertion_check(
+def _expect_assertion(
     name: str, source: str, expected: Verdict, *, statements: bool, limits: Limits = _LIMITS
 ) -> ConformanceCheck:
-    """Return a check with a Python test: statements, or a call whose value is compared."""
+    """Return a check with a Python test: statements, or a call."""
     case = Case("assert double(3) == 6", "") if statements else Case("double(3)", "6")
     assertions = Assertions(("double",), given="TWO = 2", setup="import unittest" if statements else "")
     suite = Suite([case], checker=PYTHON, limits=limits, assertions=assertions)
@@ -98,16 +96,16 @@ def _assertion_check(
     )
 
 
-def _assertion_checks(name: str, source: str, expected: Verdict, limits: Limits = _LIMITS) -> list[ConformanceCheck]:
+def _expect_assertions(name: str, source: str, expected: Verdict, limits: Limits = _LIMITS) -> list[ConformanceCheck]:
     return [
-        _assertion_check(name, source, expected, statements=statements, limits=limits) for statements in (False, True)
+        _expect_assertion(name, source, expected, statements=statements, limits=limits) for statements in (False, True)
     ]
 
 
-def _denial_check(name: str, attempt: str) -> ConformanceCheck:
+def _expect_denial(name: str, attempt: str) -> ConformanceCheck:
     """Return a check with an attack that must fail.
 
-    attempt   an expression that is true if the attack succeeds; it may be false or raise otherwise
+    attempt   an expression that is true if the attack succeeds, and otherwise false or raises
     """
     source = (
         "import ctypes, os, socket\n"
@@ -139,33 +137,33 @@ _GUESSING_GAME = Referee(  # replies to each guess whether its input is greater 
 CHECKS: tuple[ConformanceCheck, ...] = (
     # Correct programs are accepted.
     *(
-        _output_check(
+        _expect_output(
             f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name
         )
         for name in languages.names()
     ),
-    _probe_check("lines are read", "honest/programs/input/stdin"),
-    _probe_check("bytes are read", "honest/programs/bytes/stdin"),
-    _probe_check("descriptors are files", "honest/programs/descriptor/stdin"),
-    _output_check("text is UTF-8", "print(input()[::-1])", ("héllo 世界\n", "界世 olléh\n")),
-    _output_check("long integers print", "print(len(str(7 ** 9000)))", ("", "7606\n")),
-    _output_check(
+    _expect_probe("lines are read", "honest/programs/input/stdin"),
+    _expect_probe("bytes are read", "honest/programs/bytes/stdin"),
+    _expect_probe("descriptors are files", "honest/programs/descriptor/stdin"),
+    _expect_output("text is UTF-8", "print(input()[::-1])", ("héllo 世界\n", "界世 olléh\n")),
+    _expect_output("long integers print", "print(len(str(7 ** 9000)))", ("", "7606\n")),
+    _expect_output(
         "recursion in a thread with a big stack",
         "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(1 << 27)\n"
         "def depth(n):\n    return n and 1 + depth(n - 1)\n"
         "thread = threading.Thread(target=lambda: print(depth(50_000)))\nthread.start()\nthread.join()",
         ("", "50000\n"),
     ),
-    _output_check(
+    _expect_output(
         "a scratch directory that is empty in each test",
         "import os\nprint(os.path.exists('mine'))\nopen('mine', 'w').close()",
         ("", "False\n"),
         ("", "False\n"),
     ),
-    _probe_check("a function is called", "honest/functions/plain/call"),
-    _probe_check("a method is called", "honest/functions/plain/method"),
-    _referee_check("a checker program accepts", "print(5, 2)", PROGRAM, _SUM, Verdict.ACCEPTED),
-    _referee_check(
+    _expect_probe("a function is called", "honest/functions/plain/call"),
+    _expect_probe("a method is called", "honest/functions/plain/method"),
+    _expect_ruling("a checker program accepts", "print(5, 2)", PROGRAM, _SUM, Verdict.ACCEPTED),
+    _expect_ruling(
         "an interactive referee accepts",
         "low, high = 0, 100\nwhile True:\n    middle = (low + high) // 2\n    print(middle, flush=True)\n    try:\n"
         "        answer = input()\n    except EOFError:\n        break\n"
@@ -174,57 +172,59 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         _GUESSING_GAME,
         Verdict.ACCEPTED,
     ),
-    *_assertion_checks("a correct function in", "def double(x): return TWO * x", Verdict.ACCEPTED),
+    *_expect_assertions("a correct function in", "def double(x): return TWO * x", Verdict.ACCEPTED),
     # Failing programs get the right verdict.
-    *_assertion_checks("a wrong function in", "def double(x): return x", Verdict.WRONG_ANSWER),
-    _assertion_check("no function for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
-    *_assertion_checks("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
-    *_assertion_checks("a crash in", "import os\ndef double(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
-    *_assertion_checks("an endless loop in", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT_LIMITS),
-    _referee_check("a checker program rejects", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
-    _referee_check("no output for an interactive referee", "pass", INTERACTIVE, _GUESSING_GAME, Verdict.WRONG_ANSWER),
-    _output_check(
+    *_expect_assertions("a wrong function in", "def double(x): return x", Verdict.WRONG_ANSWER),
+    _expect_assertion("no function for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
+    *_expect_assertions("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
+    *_expect_assertions("a crash in", "import os\ndef double(x): os.kill(os.getpid(), 11)", Verdict.RUNTIME_ERROR),
+    *_expect_assertions(
+        "an endless loop in", "def double(x):\n    while True: pass", Verdict.TIME_LIMIT, _SHORT_LIMITS
+    ),
+    _expect_ruling("a checker program rejects", "print(5, 3)", PROGRAM, _SUM, Verdict.WRONG_ANSWER),
+    _expect_ruling("no output for an interactive referee", "pass", INTERACTIVE, _GUESSING_GAME, Verdict.WRONG_ANSWER),
+    _expect_output(
         "C++ that does not compile", "int main() { return x; }", expected=Verdict.COMPILE_ERROR, language="cpp"
     ),
-    _probe_check("a wrong answer", "wrong/programs/constant-zero/stdin", Verdict.WRONG_ANSWER),
-    _probe_check("an exception", "wrong/programs/fails-before-output/stdin", Verdict.RUNTIME_ERROR),
-    _probe_check("an exit status", "dodge/errors/exit-status-where-nothing-is-printed/stdin", Verdict.RUNTIME_ERROR),
-    _probe_check("a signal", "forge/signals/segmentation-fault/stdin", Verdict.RUNTIME_ERROR),
-    _probe_check("bad syntax", "wrong/programs/bad-syntax/stdin", Verdict.COMPILE_ERROR),
-    _probe_check("an endless loop", "dodge/timeouts/cancels-the-alarm/stdin", Verdict.TIME_LIMIT, _SHORT_LIMITS),
-    _probe_check("an endless sleep", "dodge/timeouts/sleeps/stdin", Verdict.TIME_LIMIT, _SHORT_LIMITS),
-    _output_check(
+    _expect_probe("a wrong answer", "wrong/programs/constant-zero/stdin", Verdict.WRONG_ANSWER),
+    _expect_probe("an exception", "wrong/programs/fails-before-output/stdin", Verdict.RUNTIME_ERROR),
+    _expect_probe("an exit status", "dodge/errors/exit-status-where-nothing-is-printed/stdin", Verdict.RUNTIME_ERROR),
+    _expect_probe("a signal", "forge/signals/segmentation-fault/stdin", Verdict.RUNTIME_ERROR),
+    _expect_probe("bad syntax", "wrong/programs/bad-syntax/stdin", Verdict.COMPILE_ERROR),
+    _expect_probe("an endless loop", "dodge/timeouts/cancels-the-alarm/stdin", Verdict.TIME_LIMIT, _SHORT_LIMITS),
+    _expect_probe("an endless sleep", "dodge/timeouts/sleeps/stdin", Verdict.TIME_LIMIT, _SHORT_LIMITS),
+    _expect_output(
         "too much memory", "x = []\nwhile True: x.append(bytearray(b'x' * 10**6))", expected=Verdict.MEMORY_LIMIT
     ),
-    _output_check(
+    _expect_output(
         "too much memory in many processes",
         "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n"
         "        x = bytearray(b'x' * (60 << 20)); time.sleep(1); os._exit(0)\n"
         "for _ in range(6): os.wait()",
         expected=Verdict.MEMORY_LIMIT,
     ),
-    _probe_check("too much output", "dodge/outputs/flood-of-256-mb/stdin", Verdict.OUTPUT_LIMIT),
-    _output_check(
+    _expect_probe("too much output", "dodge/outputs/flood-of-256-mb/stdin", Verdict.OUTPUT_LIMIT),
+    _expect_output(
         "a system call for attackers",
         "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)",
         expected=Verdict.SANDBOX_VIOLATION,
     ),
-    # Programs cannot reach these.
-    _denial_check("host files", "open('/etc/passwd')"),
-    _denial_check("host folders", "os.listdir('/etc')"),
+    # Programs cannot access these.
+    _expect_denial("host files", "open('/etc/passwd')"),
+    _expect_denial("host folders", "os.listdir('/etc')"),
     # Landlock does not hide whether a file exists; there, /proc cannot be listed.
-    _denial_check("names of host files", "os.listdir('/proc') and any(map(os.path.exists, ('/etc/passwd', '/home')))"),
-    _denial_check(
+    _expect_denial("names of host files", "os.listdir('/proc') and any(map(os.path.exists, ('/etc/passwd', '/home')))"),
+    _expect_denial(
         "other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"
     ),
-    _denial_check("network", "socket.socket(socket.AF_INET)"),
-    _denial_check("namespaces", "libc.unshare(0x10000000) == 0"),
-    _denial_check("capabilities", "'CapEff:\\t0000000000000000' not in open('/proc/self/status').read()"),
-    _denial_check("the interpreter's library", "os.access(os.__file__, os.W_OK) or not os.utime(os.__file__)"),
-    _denial_check(
+    _expect_denial("network", "socket.socket(socket.AF_INET)"),
+    _expect_denial("namespaces", "libc.unshare(0x10000000) == 0"),
+    _expect_denial("capabilities", "'CapEff:\\t0000000000000000' not in open('/proc/self/status').read()"),
+    _expect_denial("the interpreter's library", "os.access(os.__file__, os.W_OK) or not os.utime(os.__file__)"),
+    _expect_denial(
         "secrets of the environment",
         "set(os.environ) - {'PATH', 'HOME', 'TMPDIR', 'LD_LIBRARY_PATH', 'LANG', 'LC_CTYPE', 'PYTHONIOENCODING',"
         " 'PYTHONHASHSEED', 'OPENBLAS_NUM_THREADS', 'OMP_NUM_THREADS', 'MKL_NUM_THREADS'}",
     ),
-    _denial_check("descriptors of the sandbox", "len(os.listdir('/proc/self/fd')) != 4"),
+    _expect_denial("descriptors of the sandbox", "len(os.listdir('/proc/self/fd')) != 4"),
 )

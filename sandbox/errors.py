@@ -31,12 +31,11 @@ class CannotIsolate(BackendUnavailable):
 
 
 class ExecutionLost(SandboxError):
-    """A run was lost and so were its retries: a worker died, hung, or got no CPU time."""
+    """A run and its retries were lost: a worker exited, hung, or got no CPU time."""
 
 
 class KilledExternally(ExecutionLost):
-    """A SIGKILL came from neither the sandbox nor the program's own processes, but from an operator or from the OOM
-    killer of another cgroup. A dispatcher retries the request once."""
+    """An operator, or the OOM killer of another cgroup, sent SIGKILL to a run. A dispatcher retries it once."""
 
     code = "KilledExternally"
 

@@ -1,7 +1,6 @@
 """The versions of installed distributions, and the command that installs the requirements of one of curate's extras.
 
-The command names the requirements instead of the extra, since a package index need not have curate itself: users
-install it from a clone or a wheel.
+The command names the requirements, since package indexes do not have curate itself.
 """
 
 import shlex

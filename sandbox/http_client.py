@@ -1,7 +1,6 @@
 """HTTP requests to one server, with timeouts, but without redirects and retries.
 
-A response of any status is a value. A request without a response raises ServerUnreachable, with a message without
-urllib3's objects.
+A response of any status is a value; a request without a response raises ServerUnreachable.
 """
 
 import json
@@ -27,7 +26,7 @@ _URLLIB3_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # 
 
 
 class ServerUnreachable(Exception):
-    """There is no response: the server is unreachable, closed the connection, or timed out."""
+    """The server is unreachable, closed the connection, or timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ class HttpClient:
     ) -> Iterator[urllib3.BaseHTTPResponse]:  # fmt: skip
         """Send a request once, and yield the response before its body is read; see `request`.
 
-        The connection is reused if the body is read to its end. Raises ServerUnreachable, also in the block.
+        A body read to its end frees the connection for reuse. Raises ServerUnreachable, also in the block.
         """
         response = None
         try:
@@ -164,7 +163,7 @@ class HttpClient:
                 response.close()
 
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> AbstractContextManager[SocketInterrupt]:
-        """Yield `interrupt`, or a new one: a function that aborts this thread's requests, callable from any thread."""
+        """Yield `interrupt`, or a new one, which aborts this thread's requests when called from any thread."""
         return self._sockets.open_interrupt(interrupt)
 
     def close(self) -> None:

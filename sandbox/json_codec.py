@@ -34,7 +34,7 @@ _TYPE_NAMES = {
     "object": "an object",
     "bytes": "base64",
 }
-_HUGE = 10**400  # replaces a number that overflows a float, so that only its field is rejected, not the whole JSON
+_HUGE = 10**400  # replaces a number that overflows a float, so that decoding rejects only its field
 _EXPECTED_BY_MESSAGE = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
 
 
@@ -50,7 +50,7 @@ def dumps(value: Any) -> bytes:
 
 
 def encode(value: Any) -> Any:
-    """Convert a value, or a container of values, to sequences, dicts, text and numbers for JSON."""
+    """Convert a value, or a container of values, to plain JSON types."""
     return msgspec.to_builtins(value)
 
 
@@ -69,20 +69,20 @@ def loads(text: bytes | str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     number = float(text)
     if not isfinite(number):
         return _HUGE if number > 0 else -_HUGE
     return int(number) if number.is_integer() else number
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
-_DECODER = json.JSONDecoder(parse_float=_number, parse_constant=_no_constant)
-_FAST_DECODER = msgspec.json.Decoder(float_hook=_number)
+_DECODER = json.JSONDecoder(parse_float=_parse_number, parse_constant=_reject_constant)
+_FAST_DECODER = msgspec.json.Decoder(float_hook=_parse_number)
 
 
 def decode(kind: type[Kind], raw: Any) -> Kind:
@@ -101,7 +101,7 @@ def decode(kind: type[Kind], raw: Any) -> Kind:
         raise ValueError(_explain(message, raw)) from None
 
 
-def schemas(kinds: Iterable[type], ref_template: str) -> dict[str, Any]:
+def make_schemas(kinds: Iterable[type], ref_template: str) -> dict[str, Any]:
     """Return the JSON Schemas of types, and of all types in them, by name. ref_template: the $ref of {name}."""
     _, found = msgspec.json.schema_components(map(_close, kinds), ref_template=ref_template)
     return {name: {**schema, "description": cleandoc(schema["description"])} for name, schema in found.items()}
@@ -141,23 +141,23 @@ def _check_names(kind: Any, raw: Any, path: str) -> None:
         if raw is not None and raw not in names:
             raise ValueError(_describe_mismatch(f"one of {', '.join(names)}", raw, path))
     elif isinstance(raw, dict):
-        hints, kinds = _field_types(kind)
+        hints, kinds = _list_field_types(kind)
         for name, value in raw.items():
             if name not in hints and kind.__struct_config__.forbid_unknown_fields:
-                raise UnknownField(_unknown_field(name, f"{path}.{name}".lstrip("."), hints))
+                raise UnknownField(_describe_unknown_field(name, f"{path}.{name}".lstrip("."), hints))
             if name in kinds:
                 _check_names(kinds[name], value, f"{path}.{name}".lstrip("."))
 
 
 @cache
-def _field_types(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the types of the fields by name, and the parts of them that _check_names must check."""
+def _list_field_types(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the types of the fields by name, and their parts that _check_names must check."""
     hints = get_type_hints(kind)
-    parts = {name: _part_with_names(hint) for name, hint in hints.items()}
+    parts = {name: _find_checked_part(hint) for name, hint in hints.items()}
     return hints, {name: part for name, part in parts.items() if part is not None}
 
 
-def _part_with_names(hint: Any) -> Any:
+def _find_checked_part(hint: Any) -> Any:
     for part in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         inner = get_args(part)[0] if get_origin(part) is tuple else part
         if get_origin(inner) is Literal or (isinstance(inner, type) and issubclass(inner, msgspec.Struct | Enum)):
@@ -165,8 +165,10 @@ def _part_with_names(hint: Any) -> Any:
     return None
 
 
-def _unknown_field(name: str, path: str, hints: Mapping[str, Any]) -> str:
-    field_names = [field for field, hint in hints.items() if Any not in get_args(hint)]  # those of type Any are ignored
+def _describe_unknown_field(name: str, path: str, hints: Mapping[str, Any]) -> str:
+    field_names = [
+        field for field, hint in hints.items() if Any not in get_args(hint)
+    ]  # without ignored ones, of type Any
     nearest = difflib.get_close_matches(name[:80], field_names, n=1)
     suggestion = f"Did you mean {nearest[0]!r}? " if nearest else ""
     metadata_hint = " Put fields of your own under 'metadata', which is ignored." if "metadata" in hints else ""

@@ -1,4 +1,4 @@
-"""Decision of verdicts. Only this module decides between accepted and wrong_answer; it runs in the trusted worker."""
+"""Decision of verdicts, in the trusted worker. Only this module decides between accepted and wrong_answer."""
 
 import ast
 import json
@@ -117,8 +117,8 @@ class CaseRun:
     referee_result      the ruling of the referee or of statement tests; None if a comparison decides
     extra_wall_seconds  additional wall time: of a referee after the program's end, or of a run without result
     rerun_isolated      reruns the case in its own process, given the remaining seconds; None if it had one. Only a
-                        failure in the rerun counts. If the rerun is accepted, the program has produced two outputs for
-                        one case, and may have guessed one
+                        failure in the rerun counts; an accepted rerun means two outputs for one case, of which the
+                        program may have guessed one
     """
 
     result: RunResult
@@ -141,12 +141,12 @@ def judge(
 ) -> Judgement:
     """Judge one submission.
 
-    run           runs the submission on a case, given the case and the remaining seconds of the budget. Only the case's
-                  input may reach the program
+    run           runs the submission on a case, given the case and the remaining seconds of the budget; it must pass
+                  only the case's input to the program
     run_all       whether to continue after a failed case
     keep_outputs  whether to return the accepted outputs
-    run_isolated  like `run`, but in a separate process, if `run` may combine cases. All cases are rejudged with it if
-                  one is accepted only in isolation, since the program may detect how it is run
+    run_isolated  like `run`, but in a separate process, if `run` may combine cases. If a case is accepted only in
+                  isolation, all cases are rejudged with it, since the program may detect how it runs
 
     Raises ValueError for an invalid suite.
     """
@@ -161,29 +161,29 @@ def judge(
             break
         case_run = run(case, remaining_seconds)
         remaining_seconds -= case_run.total_wall_seconds
-        judged = _judge_case(case, case_run, checker, suite)
-        if case_run.rerun_isolated is not None and judged.verdict is not Verdict.ACCEPTED:
+        case_judgement = _judge_case(case, case_run, checker, suite)
+        if case_run.rerun_isolated is not None and case_judgement.verdict is not Verdict.ACCEPTED:
             case_run = case_run.rerun_isolated(remaining_seconds)
             remaining_seconds -= case_run.total_wall_seconds
-            judged = _judge_case(case, case_run, checker, suite)
-            if judged.verdict is Verdict.ACCEPTED and run_isolated is not None:
+            case_judgement = _judge_case(case, case_run, checker, suite)
+            if case_judgement.verdict is Verdict.ACCEPTED and run_isolated is not None:
                 return judge(suite, run_isolated, run_all=run_all, keep_outputs=keep_outputs)
-        cases.append(judged)
+        cases.append(case_judgement)
         if keep_outputs:
-            output = _output_to_keep(judged, case_run.result.stdout, min(MAX_OUTPUT_BYTES, remaining_bytes))
+            output = _select_output(case_judgement, case_run.result.stdout, min(MAX_OUTPUT_BYTES, remaining_bytes))
             remaining_bytes -= len(output.encode())
             outputs.append(output)
-        if judged.verdict is Verdict.COMPILE_ERROR:
+        if case_judgement.verdict is Verdict.COMPILE_ERROR:
             break
-        if judged.verdict is not Verdict.ACCEPTED and not run_all:
+        if case_judgement.verdict is not Verdict.ACCEPTED and not run_all:
             break
-    failures = [judged.verdict for judged in cases if judged.verdict is not Verdict.ACCEPTED]
+    failures = [case.verdict for case in cases if case.verdict is not Verdict.ACCEPTED]
     verdict = failures[0] if failures else Verdict.ACCEPTED
     return Judgement(verdict, tuple(cases), len(suite.cases), tuple(outputs))
 
 
-def _output_to_keep(judged: CaseJudgement, output: bytes, max_bytes: int) -> str:
-    if judged.verdict is not Verdict.ACCEPTED or len(output) > max_bytes:
+def _select_output(case_judgement: CaseJudgement, output: bytes, max_bytes: int) -> str:
+    if case_judgement.verdict is not Verdict.ACCEPTED or len(output) > max_bytes:
         return ""
     try:
         return output.decode()
@@ -246,7 +246,7 @@ def _check_assertions(suite: Suite, shared: Assertions) -> checkers.Checker:
 
 
 def _check_statements(text: str) -> None:
-    """Raise ValueError, with a message that begins with "must be", for a text that cannot be a test."""
+    """Raise ValueError, with a message that begins with "must be", unless the text consists of statements."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes such as "\d"
@@ -260,19 +260,19 @@ def _check_statements(text: str) -> None:
 def _judge_case(case: Case, case_run: CaseRun, checker: checkers.Checker | None, suite: Suite) -> CaseJudgement:
     result, partial = case_run.result, 0.0
     if result.outcome is not Outcome.EXITED:
-        # The most informative parts are the first errors of a compiler, and the last lines of a program.
-        extract = _head if result.outcome is Outcome.NOT_COMPILED else _tail
+        # The first errors of a compiler and the last lines of a program are the most informative.
+        extract = _decode_head if result.outcome is Outcome.NOT_COMPILED else _decode_tail
         verdict, detail = _FAILURE_VERDICTS[result.outcome], extract(result.stderr)
     elif result.exit_code != 0:
-        verdict, detail = Verdict.RUNTIME_ERROR, _tail(result.stderr) or f"exit status {result.exit_code}"
+        verdict, detail = Verdict.RUNTIME_ERROR, _decode_tail(result.stderr) or f"exit status {result.exit_code}"
     elif case_run.referee_result is not None or checker is None:
         assert case_run.referee_result is not None
         verdict = Verdict.ACCEPTED if case_run.referee_result.score == 1 else Verdict.WRONG_ANSWER
         partial, detail = case_run.referee_result.score % 1, case_run.referee_result.detail
     elif suite.assertions is not None:
-        verdict, detail = _verdict_of_call(case, result, checker, _LITERALS)
+        verdict, detail = _judge_call(case, result, checker, _LITERALS)
     elif suite.entry_point is not None:
-        verdict, detail = _verdict_of_call(case, result, checker, _JSON)
+        verdict, detail = _judge_call(case, result, checker, _JSON)
     elif _text.is_much_longer(result.stdout, case.expected):  # before decoding, which can take four times the memory
         verdict, detail = Verdict.WRONG_ANSWER, result.stdout[:_MAX_DETAIL_CHARS].decode("utf-8", "replace")
     else:
@@ -281,11 +281,12 @@ def _judge_case(case: Case, case_run: CaseRun, checker: checkers.Checker | None,
     return CaseJudgement(verdict, result.cpu_seconds, result.wall_seconds, result.memory_mb, detail, partial)
 
 
-def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker, form: _ValueForm) -> tuple[Verdict, str]:
+def _judge_call(case: Case, result: RunResult, checker: checkers.Checker, form: _ValueForm) -> tuple[Verdict, str]:
     if not result.returned:
         return Verdict.RUNTIME_ERROR, _NOTHING_RETURNED
     if not form.may_equal(result.returned, case.expected):
-        return Verdict.WRONG_ANSWER, _describe_excess(result.returned)
+        prefix = result.returned[:_MAX_DETAIL_CHARS].decode("ascii", "replace")
+        return Verdict.WRONG_ANSWER, f"much longer than expected: {prefix}"
     expected = form.parse(case.expected)
     try:
         returned = form.decode(result.returned)
@@ -295,13 +296,9 @@ def _verdict_of_call(case: Case, result: RunResult, checker: checkers.Checker, f
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, form.describe(returned)[:_MAX_DETAIL_CHARS])
 
 
-def _describe_excess(encoded: bytes) -> str:
-    return f"much longer than expected: {encoded[:_MAX_DETAIL_CHARS].decode('ascii', 'replace')}"
-
-
-def _head(stderr: bytes) -> str:
+def _decode_head(stderr: bytes) -> str:
     return stderr[: 4 * _MAX_DETAIL_CHARS].decode("utf-8", "replace").strip()[:_MAX_DETAIL_CHARS]
 
 
-def _tail(stderr: bytes) -> str:
+def _decode_tail(stderr: bytes) -> str:
     return stderr[-4 * _MAX_DETAIL_CHARS :].decode("utf-8", "replace").strip()[-_MAX_DETAIL_CHARS:]

@@ -119,8 +119,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise error.with_field_names(LIMIT_FIELDS) from None
 
     def to_suite(self, limits: Limits | None = None) -> Suite:
-        """Return the suite. limits: None for the record's. Raises ValueError if a field that the kind needs is
-        missing."""
+        """Return the suite. limits: None for the record's. Raises ValueError if the kind lacks a required field."""
         if self.kind == "function" and self.fn_name is None:
             raise ValueError("a record of kind function needs field 'fn_name', a string")
         assertions = None
@@ -174,7 +173,7 @@ class JudgeVerdict(Struct, frozen=True):
             judgement.accepted,
             judgement.pass_rate,
             judgement.score,
-            *_rounded(
+            *_round_usage(
                 sum(case.cpu_seconds for case in cases),
                 sum(case.wall_seconds for case in cases),
                 max(case.memory_mb for case in cases),
@@ -182,7 +181,7 @@ class JudgeVerdict(Struct, frozen=True):
             tuple(
                 CaseVerdict(
                     case.verdict,
-                    *_rounded(case.cpu_seconds, case.wall_seconds, case.memory_mb),
+                    *_round_usage(case.cpu_seconds, case.wall_seconds, case.memory_mb),
                     case.score,
                     case.detail,
                 )
@@ -191,13 +190,14 @@ class JudgeVerdict(Struct, frozen=True):
         )
 
 
-def _rounded(cpu_seconds: float, wall_seconds: float, memory_mb: float) -> tuple[float, float, float]:
+def _round_usage(cpu_seconds: float, wall_seconds: float, memory_mb: float) -> tuple[float, float, float]:
     return round(cpu_seconds, 6), round(wall_seconds, 6), round(memory_mb, 3)
 
 
 def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON object of a JudgeVerdict for each (number, text) of a JSON Lines file, in order. For a malformed
-    record, or one that the sandbox failed to judge, yield an object with `error` and the line number.
+    """Yield the JSON object of a JudgeVerdict for each (number, text) of a JSON Lines file, in order.
+
+    A malformed record, or one that the sandbox failed to judge, yields an object with `error` and the line number.
     """
     ready: dict[int, Mapping[str, Any]] = {}  # position among the lines -> JSON object
     pending: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> position, line number, id

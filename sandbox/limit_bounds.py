@@ -10,7 +10,7 @@ from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
-MAX_PROCESSES = 4096  # of one run; a machine typically permits some ten thousand
+MAX_PROCESSES = 4096  # of one run; a machine typically permits some 10,000
 _NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
 
 
@@ -20,34 +20,31 @@ def machine_limits(memory_mb: int) -> Limits:
     return Limits(max_seconds, max_seconds, largest_mb, MAX_PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
 
 
-def bounds_by_name(max_limits: Limits) -> dict[str, float]:
-    """Return the bounds by limit. cpu_seconds=None means the same as wall_seconds, budget_seconds=None no bound."""
+def list_bounds(max_limits: Limits) -> dict[str, float]:
+    """Return the bounds: limit -> bound. cpu_seconds=None means wall_seconds, and budget_seconds=None no bound."""
     cpu_seconds = max_limits.cpu_seconds if max_limits.cpu_seconds is not None else max_limits.wall_seconds
     bounds = {name: getattr(max_limits, name) for name in _NAMES} | {"cpu_seconds": cpu_seconds}
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-def exceeded_bounds(requested: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
-    """Return the exceeded bounds by limit name."""
+def find_exceeded(requested: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
+    """Return the exceeded bounds: limit -> bound."""
     return {name: bound for name, bound in bounds.items() if (getattr(requested, name) or 0) > bound}
 
 
 def clamp(requested: Limits, bounds: Mapping[str, float]) -> Limits:
     """Clamp limits to the bounds; return `requested` itself if it is within them."""
-    lowered: dict[str, Any] = exceeded_bounds(requested, bounds)
+    lowered: dict[str, Any] = find_exceeded(requested, bounds)
     if requested.budget_seconds is None and "budget_seconds" in bounds:
         lowered["budget_seconds"] = bounds["budget_seconds"]
     return replace(requested, **lowered) if lowered else requested
 
 
 class LimitClamp:
-    """Clamps the limits of requests.
-
-    max_limits   the bounds; see bounds_by_name
-    """
+    """A filter that clamps the limits of requests. max_limits: the bounds; see list_bounds."""
 
     def __init__(self, max_limits: Limits) -> None:
-        self._bounds = bounds_by_name(max_limits)
+        self._bounds = list_bounds(max_limits)
         self._warned: set[str] = set()
 
     def clamp_request(self, request: Request[Response]) -> Request[Response]:
@@ -59,11 +56,9 @@ class LimitClamp:
         """Clamp limits, with one warning for each kind; return `requested` itself if it is within the bounds."""
         limits = clamp(requested, self._bounds)
         if limits is not requested:
-            for name, bound in exceeded_bounds(requested, self._bounds).items():
-                self._warn_once(name, getattr(requested, name), bound)
+            for name, bound in find_exceeded(requested, self._bounds).items():
+                if name not in self._warned:
+                    self._warned.add(name)
+                    value = getattr(requested, name)
+                    log.warning("%s of %s was requested; programs get at most %s (logged once)", name, value, bound)
         return limits
-
-    def _warn_once(self, name: str, value: float, bound: float) -> None:
-        if name not in self._warned:
-            self._warned.add(name)
-            log.warning("%s of %s was requested; programs get at most %s (logged once)", name, value, bound)

@@ -23,7 +23,7 @@ def cpu_count() -> int:
     minimum = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError, ValueError):
         minimum = min([minimum, *cpu_quotas(*memberships_and_mounts())])
-    return max(1, int(minimum))  # rounded down, since a fraction of a processor would slow down each worker
+    return max(1, int(minimum))  # rounded down, since more workers would slow each other down
 
 
 def memberships_and_mounts() -> tuple[str, str]:
@@ -32,8 +32,7 @@ def memberships_and_mounts() -> tuple[str, str]:
 
 
 def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
-    """Return the cgroups of a process by controller ("v2" for the unified hierarchy): the mount point of the hierarchy,
-    and the cgroup's directory."""
+    """Return the cgroups of a process: controller ("v2" for the unified hierarchy) -> mount point, directory."""
     mounted: dict[str, tuple[str, str]] = {}
     for line in mounts.splitlines():
         left, right = line.split(" - ")
@@ -63,7 +62,7 @@ def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
 def cpu_quotas(memberships: str, mounts: str) -> Iterator[float]:
     """Yield the processor limits of these cgroups and their mounted ancestors."""
     for directory in _enclosing_directories("v2", memberships, mounts):
-        with contextlib.suppress(OSError, ValueError):  # none there, or "max"
+        with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
             quota, period = (directory / "cpu.max").read_text().split()
             yield int(quota) / int(period)
     for directory in _enclosing_directories("cpu", memberships, mounts):

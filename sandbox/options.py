@@ -8,13 +8,12 @@ from sandbox.box import Sandbox
 from sandbox.packages import Package, parse_requirements
 from sandbox.program import Limits
 
-# The keyword for the address, for backends that need one.
-_ADDRESS_KEYWORDS = {"ray": "address", "http": "url"}
+_ADDRESS_KEYWORDS = {"ray": "address", "http": "url"}  # backend -> its keyword for the address
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """The options with which to open a Sandbox. Raises ValueError for contradictory options.
+    """The options of a Sandbox. Raises ValueError for contradictory options.
 
     backend        local, docker, ray or http
     address        for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
@@ -64,13 +63,12 @@ class SandboxOptions:
     def find_packages(self) -> tuple[Package, ...]:
         """Return the `packages` of a Sandbox with these options, without starting workers.
 
-        Raises BackendUnavailable if a package is missing, or if the backend cannot be reached.
+        Raises BackendUnavailable if a package is missing or the backend is unreachable.
         """
         if not self.packages:
             return ()
         return backends.find_packages(self.backend, self.packages, self.packages_from, **self._backend_keywords())
 
     def _backend_keywords(self) -> dict[str, Any]:
-        """Return the keywords specific to this backend."""
         keywords = {_ADDRESS_KEYWORDS[self.backend]: self.address} if self.address else {}
         return {**keywords, "image": self.image} if self.image else keywords

@@ -1,6 +1,4 @@
-"""Installed packages for programs, and their dependencies, in the environment of this process or in a folder made by
-`pip install --target FOLDER`.
-"""
+"""Installed packages for programs, and their dependencies, in this environment or a `pip install --target` folder."""
 
 import hashlib
 import json
@@ -27,9 +25,8 @@ _MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.[^/]*\.so|\.so|/.*)")
 class Package:
     """A package that programs can import.
 
-    digest     SHA-256 of the files for programs; it can differ between packages with the same name and version, such as
-               builds for different machines
-    requested  whether it was requested; otherwise it is a dependency
+    digest     SHA-256 of the files for programs; builds of one version for different machines have different digests
+    requested  whether the user requested it; otherwise it is a dependency
     """
 
     name: str
@@ -90,14 +87,14 @@ def find(requirements: Iterable[str], folder: str = "") -> tuple[InstalledPackag
     seen: set[tuple[str, str]] = set()
     while pending:
         requirement, needed_by = pending.pop(0)
-        name = _canonical(requirement.name)
-        distribution = _distribution(requirement, needed_by, folder)
+        name = _normalize_name(requirement.name)
+        distribution = _find_distribution(requirement, needed_by, folder)
         if name not in found:
             found[name] = _describe(distribution, name, folder, requested=not needed_by)
         for extra in {"", *requirement.extras}:
             if (name, extra) not in seen:
                 seen.add((name, extra))
-                pending += [(needed, name) for needed in _dependencies(distribution, extra)]
+                pending += [(needed, name) for needed in _list_dependencies(distribution, extra)]
     return tuple(found[name] for name in sorted(found))
 
 
@@ -110,7 +107,7 @@ def check_available(requirements: Iterable[str], available: Mapping[str, str], l
     remedy        a sentence for the message
     """
     for requirement in parse_requirements(requirements):
-        version = available.get(_canonical(requirement.name))
+        version = available.get(_normalize_name(requirement.name))
         if version is None:
             has = f"it has {', '.join(sorted(available))}" if available else "it has none"
             raise BackendUnavailable(f"{location} has no package {requirement.name}; {has}. {remedy}")
@@ -119,8 +116,8 @@ def check_available(requirements: Iterable[str], available: Mapping[str, str], l
 
 
 def describe_installed(folder: str) -> str:
-    """Return the packages installed in a folder, as JSON for `parse_installed`."""
-    names = sorted({_canonical(each.name) for each in metadata.distributions(path=[folder])})
+    """Describe the packages installed in a folder, as JSON for `parse_installed`."""
+    names = sorted({_normalize_name(each.name) for each in metadata.distributions(path=[folder])})
     found = [each for each in find(names, folder) if each.package.name in names]
     return json.dumps([{**asdict(each), "path": Path(each.path).name} for each in found], separators=(",", ":"))
 
@@ -143,7 +140,7 @@ def parse_installed(text: str, folder: str, requirements: Iterable[str]) -> tupl
 
 def mark_requested(package: Package, requirements: Iterable[str]) -> Package:
     """Return the package, marked as requested if `requirements` names it."""
-    requested_names = {_canonical(requirement.name) for requirement in parse_requirements(requirements)}
+    requested_names = {_normalize_name(requirement.name) for requirement in parse_requirements(requirements)}
     return replace(package, requested=package.name in requested_names)
 
 
@@ -156,7 +153,7 @@ def fingerprint(packages: Iterable[Package]) -> str:
 def to_jail_packages(
     installed: Iterable[InstalledPackage], numpy: Mapping[str, str], sources: Mapping[str, str] | None = None
 ) -> jail_packages.JailPackages:
-    """Convert packages for the jail.
+    """Return the packages in the jail's form.
 
     numpy     folders of numpy, for programs if it is not among the packages: name -> path
     sources   the caller's modules: name -> source; see the parameter `modules` of Sandbox
@@ -181,16 +178,16 @@ def to_jail_packages(
     )
 
 
-def _canonical(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> metadata.Distribution:
+def _find_distribution(requirement: "Requirement", needed_by: str, folder: str) -> metadata.Distribution:
     """Return the installed distribution of a requirement. Raises BackendUnavailable."""
     location = f"in {folder}" if folder else "in this environment"
     target = f" --target {folder}" if folder else ""
-    wanted = f"{requirement.name}{requirement.specifier}"
-    remedy = f"Type: pip install{target} {shlex.quote(wanted)}"
+    specifier = f"{requirement.name}{requirement.specifier}"
+    remedy = f"Type: pip install{target} {shlex.quote(specifier)}"
     reason = f", which {needed_by} needs," if needed_by else ""
     path = [folder] if folder else sys.path
     distribution: metadata.Distribution | None = next(
@@ -200,11 +197,11 @@ def _distribution(requirement: "Requirement", needed_by: str, folder: str) -> me
         raise BackendUnavailable(f"the package {requirement.name}{reason} is not {location}. {remedy}")
     if not requirement.specifier.contains(distribution.version, prereleases=True):
         has = f"{requirement.name} {distribution.version}"
-        raise BackendUnavailable(f"{has} is {location}, not {wanted}{reason.rstrip(',')}. {remedy}")
+        raise BackendUnavailable(f"{has} is {location}, not {specifier}{reason.rstrip(',')}. {remedy}")
     return distribution
 
 
-def _dependencies(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
+def _list_dependencies(distribution: metadata.Distribution, extra: str) -> list["Requirement"]:
     """Return the dependencies of a distribution on this platform, and those of an extra."""
     needed = parse_requirements(distribution.requires or [])
     return [each for each in needed if each.marker is None or each.marker.evaluate({"extra": extra})]

@@ -49,7 +49,7 @@ class BadLimit(ValueError):
 class Limits:
     """Bounds of one run; every run has all of them.
 
-    wall_seconds     time from the start of the program, without time in which other load kept it from a processor
+    wall_seconds     time from the start of the program, without waits for a processor that other load occupies
     cpu_seconds      CPU time of all processes and threads together; None for the same as wall_seconds
     memory_mb        memory of all processes together, in excess of an idle interpreter
     processes        number of processes and threads
@@ -123,7 +123,7 @@ class Invocation:
 
 
 class Outcome(Enum):
-    """The way a run ended, regardless of its correctness; see judge.Verdict."""
+    """The end of a run, regardless of its correctness; see judge.Verdict."""
 
     EXITED = "exited"
     SIGNALLED = "signalled"

@@ -1,4 +1,4 @@
-"""Parser of the ruling of a referee, a suite's program that decides instead of a checker."""
+"""Parser of the ruling of a referee: a suite's program that decides instead of a checker."""
 
 import math
 from dataclasses import dataclass, replace
@@ -40,8 +40,8 @@ def arguments(convention: RefereeConvention) -> tuple[str, ...]:
 def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
     """Return the ruling of a finished referee.
 
-    Raises RefereeError if it crashed, timed out or gave no valid ruling. The judged output may have caused that, and
-    stderr may contain parts of it; see jail/referee_validation.py.
+    Raises RefereeError if it crashed, timed out or gave no valid ruling. The judged output may cause that; see
+    jail/referee_validation.py.
     """
     convention = referee_spec.convention
     message = result.stderr.decode("utf-8", "replace").strip()
@@ -54,7 +54,7 @@ def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
     printed = result.text.strip()
     if result.exit_code != 0:
         raise RefereeError(f"exit status {result.exit_code}: {message[-_MAX_DETAIL_CHARS:]}")
-    return RefereeResult(_score(printed, f"it printed {printed[:80]!r}"), message[:_MAX_DETAIL_CHARS])
+    return RefereeResult(_parse_score(printed, f"it printed {printed[:80]!r}"), message[:_MAX_DETAIL_CHARS])
 
 
 def hit_eof(result: RunResult, referee_spec: Referee) -> bool:
@@ -68,7 +68,7 @@ def wrong_answer_result(failure: RefereeError) -> RefereeResult:
 
 
 def mark_timed_out(result: RunResult) -> RunResult:
-    """Return the run of a program as timed out, for an output on which a sound referee timed out."""
+    """Return the program's run with the outcome TIMED_OUT, for an output on which a sound referee timed out."""
     message = b"the output kept the referee busy until the submission's time was used up"
     return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)
 
@@ -88,19 +88,16 @@ def _score_of_exit(status: int, message: str) -> float:
 
 
 def _score_of_points(message: str) -> float:
-    """Return the score of a message with a line such as "points 0.5 ...".
-
-    Of several such lines the lowest score counts, since the referee may have echoed a forged line of the output.
-    """
+    """Return the lowest score of the message's lines "points SCORE ...", since the referee may echo a forged one."""
     lines = [line.split() for line in message.splitlines()]
     scores = [line[1] if len(line) > 1 else "" for line in lines if line[:1] == ["points"]]
     error_prefix = f"it printed {message[:80]!r}"
     if message.split()[:1] != ["points"]:
-        return _score("", error_prefix)
-    return min(_score(score, error_prefix) for score in scores)
+        return _parse_score("", error_prefix)
+    return min(_parse_score(score, error_prefix) for score in scores)
 
 
-def _score(text: str, error_prefix: str) -> float:
+def _parse_score(text: str, error_prefix: str) -> float:
     """Parse a score. Raises RefereeError, whose message begins with `error_prefix`, for anything else."""
     try:
         score = float(text)

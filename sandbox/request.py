@@ -12,8 +12,8 @@ from sandbox.suite import INTERACTIVE, Suite
 Response = TypeVar("Response")
 ResponseType = TypeVar("ResponseType", covariant=True)
 
-_MAX_CASE_BYTES = 16 << 10  # of a case in a judgement; generous, since its detail has some hundred characters
-_MAX_REST_BYTES = 1 << 20  # of a result, besides the parts that depend on the request
+_MAX_CASE_BYTES = 16 << 10  # of a case in a judgement, whose detail has some hundred characters
+_MAX_FIXED_BYTES = 1 << 20  # of a result, besides the parts that depend on the request
 
 
 class Request(ABC, Generic[ResponseType]):
@@ -76,7 +76,7 @@ class RunRequest(Request[RunResult]):
 
     @property
     def max_result_bytes(self) -> int:
-        return 3 * self.limits.output_kb * 1024 + _MAX_REST_BYTES  # stdout, stderr, and all fetched files together
+        return 3 * self.limits.output_kb * 1024 + _MAX_FIXED_BYTES  # stdout, stderr, and all fetched files together
 
     def with_limits(self, limits: Limits) -> Self:
         return replace(self, limits=limits)
@@ -105,8 +105,7 @@ class JudgeRequest(Request[Judgement]):
 
     @property
     def memory_mb(self) -> int:
-        """Memory limit of the program and of a concurrent interactive referee or statement tests, in MB. Other
-        referees run after the program."""
+        # Only interactive referees and statement tests run concurrently with the program.
         is_concurrent = self.suite.checker == INTERACTIVE or self.suite.has_statements
         referee_mb = referee.LIMITS.memory_mb if is_concurrent else 0
         return self.suite.limits.memory_mb + referee_mb
@@ -119,7 +118,7 @@ class JudgeRequest(Request[Judgement]):
 
     @property
     def max_result_bytes(self) -> int:
-        return len(self.suite.cases) * _MAX_CASE_BYTES + MAX_OUTPUTS_BYTES + _MAX_REST_BYTES
+        return len(self.suite.cases) * _MAX_CASE_BYTES + MAX_OUTPUTS_BYTES + _MAX_FIXED_BYTES
 
     def with_limits(self, limits: Limits) -> Self:
         return replace(self, suite=replace(self.suite, limits=limits))

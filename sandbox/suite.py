@@ -162,7 +162,7 @@ class Suite:
 
     @property
     def has_statements(self) -> bool:
-        """Whether any test consists of statements, which run in a concurrent process."""
+        """Whether any test consists of statements, which run in a second process."""
         return self.assertions is not None and not all(case.expected for case in self.cases)
 
     @property
@@ -172,8 +172,7 @@ class Suite:
         return tuple(case.trial for case in self.cases) if has_trials else ()
 
     def with_trials(self, trials: Sequence[str]) -> "Suite":
-        """Return the suite with these trials, one per case, or with none if empty. Raises ValueError for another
-        number."""
+        """Return the suite with these trials, one per case, or without trials if empty. Raises ValueError otherwise."""
         if not trials and not self.trials:
             return self
         trials = trials or [""] * len(self.cases)
@@ -214,7 +213,7 @@ class Suite:
 
 
 def _fields(record: Limits | Program | Assertions) -> dict[str, Any]:
-    """Return the fields by name, without the copies of `asdict`, which would take longer than the JSON encoding."""
+    """Return the fields by name, without the copies of `asdict`, which take longer than the JSON encoding."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 

@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sandbox import json_codec
 from sandbox.extras import DISTRIBUTION, installed_version
-from sandbox.limit_bounds import bounds_by_name
+from sandbox.limit_bounds import list_bounds
 from sandbox.service import judge_routes, openapi, prometheus, request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
 from sandbox.service.dispatcher_client import DispatcherClient
@@ -117,7 +117,7 @@ class ServiceApp:
             "authorized": authorized,
         }
         if authorized:
-            about |= {"version": self._version, "most": bounds_by_name(self._bounds.max_limits)}
+            about |= {"version": self._version, "most": list_bounds(self._bounds.max_limits)}
             about |= await self._dispatcher.describe()
         return _json(about, 503 if self.draining else 200)
 

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 from sandbox import json_codec
 from sandbox.judge import Judgement
 from sandbox.judge_record import Identity, JudgeVerdict, Record
-from sandbox.limit_bounds import bounds_by_name
+from sandbox.limit_bounds import list_bounds
 from sandbox.program import Limits, RunResult
 from sandbox.request import JudgeRequest, RunRequest
 from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
@@ -52,8 +52,8 @@ _ERROR_RESPONSES = {
 
 def build_document(version: str, max_limits: Limits) -> dict[str, Any]:
     """Return the OpenAPI document. max_limits: upper bounds for the limits of one run."""
-    schemas = json_codec.schemas([*_TYPES, RecordFailure, Refusal], "#/components/schemas/{name}")
-    for limit, bound in bounds_by_name(max_limits).items():
+    schemas = json_codec.make_schemas([*_TYPES, RecordFailure, Refusal], "#/components/schemas/{name}")
+    for limit, bound in list_bounds(max_limits).items():
         for schema, name in [("Limits", limit), *_LIMIT_FIELDS.get(limit, [])]:
             schemas[schema]["properties"][name] |= {"minimum": 0, "maximum": bound}
     one = _ref("JudgeVerdict")

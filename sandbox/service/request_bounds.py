@@ -39,8 +39,8 @@ class RequestBounds:
 
         Raises ValueError if an explicit limit exceeds its bound.
         """
-        bounds = limit_bounds.bounds_by_name(self.max_limits)
-        for name, bound in limit_bounds.exceeded_bounds(limits, bounds).items():
+        bounds = limit_bounds.list_bounds(self.max_limits)
+        for name, bound in limit_bounds.find_exceeded(limits, bounds).items():
             if name in requested:
                 option = f"; `curate serve {OPTIONS[name]}` allows more" if name in OPTIONS else ""
                 message = f"must be at most {bound:,} on this service, not {getattr(limits, name):,}{option}"
