@@ -1,9 +1,7 @@
-"""The tolerance for numbers: two are close if they differ by at most 1e-6, absolutely or relative to the expected one.
-NaN and infinities are close to nothing.
+"""The tolerance for numbers: at most 1e-6, absolute or relative to the expected one. NaN and infinities match nothing.
 
 A number in text is plain ASCII: sign, digits with at most one point, exponent. `1_000`, `inf`, `0x10` and digits of
-other scripts are not numbers. float() parses tokens of any length in linear time, without int()'s limit of 4,300
-digits; int() is never applied to text.
+other scripts are not numbers. Only float() parses tokens: in linear time, without int()'s limit of 4,300 digits.
 """
 
 import math
@@ -15,7 +13,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]
 
 
 def is_close(number: int | float, expected: int | float) -> bool:
-    """Return whether a number is within the tolerance. One beyond the range of a double is close to nothing."""
+    """Return whether a number is within the tolerance; False beyond the range of a double."""
     try:
         number, expected = float(number), float(expected)
     except OverflowError:  # an int beyond 1.8e308

@@ -1,7 +1,7 @@
 """Equality of plain values under Python's ==, in linear time and memory even for values of a hostile program.
 
-Each value is converted to a canonical text, its form; two values are equal if their forms are. So no number is hashed,
-for which a program could prepare collisions, and no method of a program's object is called.
+Two values are equal if their canonical texts, their forms, are equal. So programs cannot prepare hash collisions of
+numbers, and no code calls a method of their objects.
 """
 
 import math
@@ -17,7 +17,7 @@ _NUMBERS = (int, float, bool, Fraction)
 
 @dataclass(frozen=True, slots=True)
 class ReturnedSet:
-    """The members of a returned set. Not a set, since all members may have the same hash."""
+    """The members of a returned set; not a set, since all may have the same hash."""
 
     members: tuple[Any, ...]
 
@@ -31,7 +31,7 @@ class ReturnedDict:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueValue:
-    """A value that is not plain data, represented by the name of its type. It equals nothing."""
+    """A value that is not plain data, as the name of its type. It equals nothing."""
 
     kind: str
 

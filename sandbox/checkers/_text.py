@@ -3,8 +3,8 @@
 CRLF is LF; blank lines and blanks at both ends of the text are ignored; blank lines inside are not. A blank is a space,
 tab, vertical tab or form feed: a no-break space, a lone CR or a NUL is part of a token.
 
-Outputs are hostile, up to the output limit. So time is linear in the texts. Output much longer than the expected one is
-not split at all. Both are split block by block, since all tokens of a text take thirty times its memory.
+Outputs may be hostile, so time is linear in their size, and output much longer than expected is not split at all. Texts
+are split in blocks, since all tokens of a text take thirty times its memory.
 """
 
 import re
@@ -14,20 +14,18 @@ from itertools import zip_longest
 BLANKS = " \t\v\f"
 _BLANK = re.compile(rf"[{BLANKS}]")
 _TOKEN = re.compile(rf"[^{BLANKS}]+")
-_BLOCK_CHARS = 1 << 20  # characters that are split into lines or tokens at once
-_LENGTH_FACTOR, _LENGTH_SLACK = 64, 1 << 20  # generous for the digits and blanks that an honest program adds
+_BLOCK_CHARS = 1 << 20  # characters split into lines or tokens at once
+_LENGTH_FACTOR, _LENGTH_SLACK = 64, 1 << 20  # more than the digits and blanks that an honest program adds
 
 
 def is_much_longer(printed: str | bytes, expected: str) -> bool:
-    """Return whether a text is too long for any checker to accept it: longer than 64 times the expected text plus a
-    million characters, without whitespace at both ends.
-    """
+    """Return whether a text, stripped, is too long for any checker: over 64 times the expected one plus 2**20."""
     max_chars = _LENGTH_SLACK + _LENGTH_FACTOR * len(expected)
     return len(printed) > max_chars and len(printed.strip()) > max_chars
 
 
 def split_lines(text: str) -> Iterator[str]:
-    """Yield the lines of text.split("\n"), without holding all of them in memory."""
+    """Yield the lines of text.split("\n"), with only a block of them in memory."""
     begin = 0
     while (end := text.find("\n", begin + _BLOCK_CHARS)) >= 0:
         yield from text[begin:end].split("\n")

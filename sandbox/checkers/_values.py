@@ -1,11 +1,11 @@
 """Equality of plain values, for several checkers.
 
-Plain values are None, bool, int, float, str, list, tuple and dict, of exactly these types, nested to any depth: they
-are traversed with an explicit stack, without RecursionError. Any other value, such as a set, bytes or an instance of a
-class, equals nothing, not even itself, since expected values are JSON.
+Plain values are None, bool, int, float, str, list, tuple and dict, of exactly these types. An explicit stack traverses
+any depth without RecursionError. Any other value, such as a set, bytes or an instance of a class, equals nothing, not
+even itself, since expected values are JSON.
 
-NaN equals nothing. Python's == on lists and dicts, in contrast, treats each object as equal to itself, and `json`
-decodes every NaN to the same object.
+NaN equals nothing. In contrast, == on lists and dicts treats each object as equal to itself, and `json` decodes every
+NaN to the same object.
 """
 
 import json
@@ -29,12 +29,11 @@ _MAX_KEY_BITS = 2_000  # some 600 digits; converting an int to text is quadratic
 
 
 class NumberKey(str):
-    """The JSON text of a returned dict's key that was a number, a bool or None. A program cannot prepare collisions,
-    since the hash of a str is randomized."""
+    """The JSON text of a number, bool or None as a dict key. Its hash, of a str, is randomized against collisions."""
 
 
 def json_key(key: object) -> str | None:
-    """Return the key as in the output of `json.dumps`; None if JSON has no such key, or if an integer is too long."""
+    """Return the key as `json.dumps` writes it; None if JSON has no such key, or for an integer that is too long."""
     if type(key) in (str, NumberKey):
         return str(key)
     if type(key) is int and key.bit_length() > _MAX_KEY_BITS:
@@ -73,15 +72,15 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
     if same_structure(returned, expected):
         return True
     # Sizes first, since sorting takes memory, and only the expected value's size is trusted.
-    if _size(returned) != _size(expected):
+    if _count_parts(returned) != _count_parts(expected):
         return False
     forms, forms_expected = _sorted_forms(returned), _sorted_forms(expected)
     return forms is not None and forms == forms_expected
 
 
 def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the parts of a value in order: (kind, scalar), ("list", length), ("dict", length) and ("dict", sorted
-    keys), and (None, value) for a value that is not plain."""
+    """Yield the parts of a value in order: (kind, scalar), ("list", length), ("dict", length), ("dict", sorted keys),
+    and (None, value) for a value that is not plain."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -102,15 +101,15 @@ def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]
             yield kind, value
 
 
-def _size(value: Any) -> int:
+def _count_parts(value: Any) -> int:
     return sum(1 for _ in _walk(value, JSON_KINDS, json_key))
 
 
 def _sorted_forms(items: list[Any]) -> list[Any] | None:
     """Return the walk (kind, value, kind, value, ...) of each item, sorted; None if an item equals nothing.
 
-    Sorting instead of counting by hash avoids quadratic time for hash collisions, such as multiples of 2**61 - 1. Two
-    walks first differ in a kind or in two values of one kind, so any two are comparable.
+    Sorting avoids the quadratic time of hash collisions, such as multiples of 2**61 - 1. Two walks first differ in a
+    kind or in two values of one kind, so any two are comparable.
     """
     if any(kind is None or value != value for kind, value in _walk(items, JSON_KINDS, json_key)):
         return None

@@ -1,7 +1,7 @@
-"""The commands that run and judge programs, one file each, and code shared by all commands.
+"""The commands that run and judge programs, one file each, and helpers of all commands.
 
 judge          judge the submissions in a file
-doctor         show and test the isolation layers
+doctor         show the isolation layers, and test them
 serve          judge and run programs over HTTP
 
 console        error messages, missing packages, progress bars

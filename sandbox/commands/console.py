@@ -1,4 +1,4 @@
-"""Error messages, also for missing packages and interruptions, and progress bars, for all commands."""
+"""Error messages and progress bars of all commands."""
 
 import sys
 import time
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import click
 
+from sandbox.closeable import Closeable
 from sandbox.extras import install_command
 
 # The modules of each extra of the distribution.
@@ -24,17 +24,14 @@ _MODULES_OF_EXTRA = {
 
 
 def require_extra(extra: str, modules: Sequence[str] = ()) -> None:
-    """End the command with an error that names the install command, if any of the modules is missing.
-
-    modules: the required modules; by default, those of the extra.
-    """
+    """Raise ClickException with the install command if a module is missing. modules: by default, those of the extra."""
     missing = [name for name in modules or _MODULES_OF_EXTRA[extra] if find_spec(name) is None]
     if missing:
         raise click.ClickException(f"{', '.join(missing)} not installed. Type: {install_command(extra)}")
 
 
 def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
-    """End the command if the file exists, unless --overwrite or, on a terminal, the user permits its replacement."""
+    """Raise ClickException if the file exists, unless --overwrite or, on a terminal, the user permits to replace it."""
     if overwrite or not out.exists():
         return
     if not out.is_file():
@@ -52,19 +49,19 @@ def report_user_errors(
     advice: str | Callable[[Exception], str] = "",
     exit_code: int = 1,
 ) -> Iterator[None]:
-    """Show the user's errors in one line, without a traceback.
+    """Show errors that the user can fix in one line, without a traceback.
 
-    kinds: the exceptions to show; others propagate.
-    interrupt_message: the message after Ctrl-C: what is saved, and how to resume. If None, click ends the command.
-    advice: a sentence after each error message, or a function that returns it.
-    exit_code: the exit status of the command after an error; it is 1 after an interruption.
+    kinds              the exceptions to show; others propagate
+    interrupt_message  text after "interrupted; ", such as how to resume; None to let click end the command
+    advice             a sentence after each error message, or a function that returns it
+    exit_code          the exit status after an error; it is 1 after an interruption
     """
     try:
         yield
     except kinds as error:
-        message, advised = _error_text(error), advice if isinstance(advice, str) else advice(error)
+        message, advised = _describe_error(error), advice if isinstance(advice, str) else advice(error)
         explained = click.ClickException(f"{message}. {advised}" if advised else message)
-        vars(explained)["exit_code"] = exit_code  # typed as a class attribute, but click reads the instance's
+        vars(explained)["exit_code"] = exit_code  # a class attribute for mypy; click reads the instance's
         raise explained from error
     except KeyboardInterrupt:
         if interrupt_message is None:
@@ -72,20 +69,19 @@ def report_user_errors(
         raise click.ClickException(f"interrupted; {interrupt_message}") from None
 
 
-def _error_text(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.strerror}: {error.filename}"  # without the number that str(error) puts first
+        return f"{error.strerror}: {error.filename}"  # without the errno
     return str(error)
 
 
-class ProgressBar:
+class ProgressBar(Closeable):
     """A display of a stage's progress, rate and remaining time: a bar on a terminal, an occasional line elsewhere.
 
     unit          noun for the items, with a leading space
     short_stages  whether, without a terminal, a stage of less than five seconds gets a line at its end
 
-    It is a context manager that closes the bar on exit. Call it with the name of the stage, the number of items done,
-    and the total number of items (None if unknown).
+    Call it with the name of the stage, the number of items done, and their total number (None if unknown).
     """
 
     SECONDS_TO_FIRST_LINE = 5.0
@@ -102,14 +98,6 @@ class ProgressBar:
         self._short_stages = short_stages
         self._shows_end = short_stages
         self._initial = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         if stage != self._stage:

@@ -31,30 +31,30 @@ def command(sandbox: "SandboxOptions") -> None:
     with report_user_errors(SandboxError, ValueError), one_worker.open() as box:
         _show_layers(sandbox.backend, box.layers)
         _show_packages(box)
-        n_failed = _check(sandbox.backend, box)
+        n_failed = _run_checks(sandbox.backend, box)
     click.echo(f"\n{'all checks passed' if not n_failed else f'failed checks: {n_failed}'}")
     sys.exit(1 if n_failed else 0)
 
 
 def _show_layers(backend: str, layers: Mapping[str, str]) -> None:
     click.echo(f"\nbackend {backend}: isolation layers of a run")
-    weak = [layer for layer, how in layers.items() if how.startswith(("none", "best-effort"))]
-    for layer, how in layers.items():
-        click.echo(f"{'!' if layer in weak else ' '} {layer:<20} {how}")
+    weak = [layer for layer, description in layers.items() if description.startswith(("none", "best-effort"))]
+    for layer, description in layers.items():
+        click.echo(f"{'!' if layer in weak else ' '} {layer:<20} {description}")
     if weak:
         click.echo(f"\n! degraded or missing: {', '.join(weak)}")
 
 
 def _show_packages(box: "Sandbox") -> None:
     if box.packages:
-        click.echo("\npackages: what programs can import besides the standard library")
+        click.echo("\npackages that programs can import besides the standard library:")
         for package in box.packages:
             why = "" if package.requested else "  dependency"
             click.echo(f"  {package.name:<20} {package.version:<12} sha256 {package.digest[:16]}{why}")
 
 
-def _check(backend: str, box: "Sandbox") -> int:
-    """Run the self-check, show its results, and return the number of failed checks."""
+def _run_checks(backend: str, box: "Sandbox") -> int:
+    """Run the self-check and show its results; return the number of failed checks."""
     from sandbox.conformance import KNOWN_FAILURES, run
 
     click.echo("\nself-check")
@@ -63,20 +63,20 @@ def _check(backend: str, box: "Sandbox") -> int:
     for result in run(box):
         if result.passed is False and result.check.name not in known_failures:
             n_failed += 1
-        click.echo(_line(result, known_failures))
+        click.echo(_format_result(result, known_failures))
     return n_failed
 
 
-def _styled(word: str) -> str:
+def _style(word: str) -> str:
     return click.style(word, **_STYLES.get(word.strip(), {}))  # click removes the style without a terminal
 
 
-def _line(result: "CheckResult", known_failures: Mapping[str, str]) -> str:
+def _format_result(result: "CheckResult", known_failures: Mapping[str, str]) -> str:
     name = result.check.name
     if result.passed:
-        return f"  {_styled('ok      ')}{name}"
+        return f"  {_style('ok      ')}{name}"
     if result.passed is None:
-        return f"  {_styled('absent  ')}{name}: {result.actual}"
+        return f"  {_style('absent  ')}{name}: {result.actual}"
     if name in known_failures:
-        return f"  {_styled('known   ')}{name}: {known_failures[name]}"
-    return f"  {_styled('FAILED  ')}{name}: {result.actual}"
+        return f"  {_style('known   ')}{name}: {known_failures[name]}"
+    return f"  {_style('FAILED  ')}{name}: {result.actual}"

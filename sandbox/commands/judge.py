@@ -34,30 +34,32 @@ _MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # minimum size of a verdict without t
 @click.option(
     "--run-all",
     is_flag=True,
-    help="Run all tests of a submission, even after one has failed.  [default: stop at the first that fails]",
+    help="Run all tests of a submission, even after a failed one.  [default: stop at the first failed test]",
 )
 @options.sandbox_options
 def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "SandboxOptions") -> None:
     """Judge the submissions in RECORDS, a JSON Lines file.
 
     Each record has id, code, kind (stdin, function or assertions), fn_name, tests ([{input, output}]), time_limit_s and
-    memory_limit_mb, and optionally language, checker, referee and metadata. A record with any other field is an error,
-    which is found before anything is judged. After an interruption, the same command continues.
+    memory_limit_mb, and optionally language, checker, referee and metadata. Any other field is an error,
+    reported before any record is judged. After an interruption, the same command continues.
     """
     from sandbox import SandboxError
     from sandbox.packages import fingerprint
 
     confirm_overwrite(out, overwrite=overwrite)
     with report_user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
-        work = _scan(records, progress)
+        summary = _scan(records, progress)
         with report_user_errors(SandboxError):
             programs = fingerprint(sandbox.find_packages())[:12]  # verdicts depend on what programs can import
         with report_user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
-            partial = PartialFile(out, ".".join(filter(None, [work.fingerprint, "all" if run_all else "", programs])))
-        saved = f"is in {partial.path}; the same command continues"
-        interrupted, advice = f"what was judged {saved}", f"What was judged {saved}."
+            partial = PartialFile(
+                out, ".".join(filter(None, [summary.fingerprint, "all" if run_all else "", programs]))
+            )
+        saved = f"verdicts so far are in {partial.path}; the same command continues"
+        interrupted, advice = f"the {saved}", f"The {saved}."
         with partial:
-            _check_disk_space(work, partial, run_all=run_all)
+            _check_disk_space(summary, partial, run_all=run_all)
             with (
                 report_user_errors(
                     SandboxError, interrupt_message=interrupted, advice=advice if partial.n_lines else ""
@@ -65,7 +67,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
                 sandbox.open() as box,
                 report_user_errors(SandboxError, OSError, interrupt_message=interrupted, advice=advice),
             ):
-                _judge_remaining(box, records, partial, work.n_records, progress, run_all=run_all)
+                _judge_remaining(box, records, partial, summary.n_records, progress, run_all=run_all)
             partial.commit()
     counts = _count_verdicts(out)
     click.echo(f"{counts.total()} records: " + ", ".join(f"{verdict} {n}" for verdict, n in counts.most_common()))
@@ -75,12 +77,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
 
 @dataclass(frozen=True, slots=True)
 class _InputSummary:
-    """Summary of an input file.
-
-    fingerprint   prefix of the SHA-256 of the file's content
-    n_records     number of nonblank lines
-    n_tests       number of tests of all records
-    """
+    """Summary of an input file. fingerprint: prefix of the SHA-256 of its content."""
 
     fingerprint: str
     n_records: int
@@ -88,7 +85,7 @@ class _InputSummary:
 
 
 def _scan(records: Path, progress: ProgressBar) -> _InputSummary:
-    """Read all records, before anything is judged. Raises ClickException for an unknown field."""
+    """Read all records. Raises ClickException for an unknown field, before any record is judged."""
     digest = hashlib.sha256()
     n_records = n_tests = n_bytes = 0
     total = records.stat().st_size
@@ -100,17 +97,14 @@ def _scan(records: Path, progress: ProgressBar) -> _InputSummary:
             if line.strip():
                 n_records += 1
                 try:
-                    n_tests += _n_tests(line)
+                    n_tests += _count_tests(line)
                 except ValueError as error:
                     raise click.ClickException(f"{records}:{number}: {error} Nothing has been judged.") from None
     return _InputSummary(digest.hexdigest()[:12], n_records, n_tests)
 
 
-def _n_tests(line: bytes) -> int:
-    """Return the number of tests of a record; 0 for a malformed one, which is reported later.
-
-    Raises ValueError for an unknown field.
-    """
+def _count_tests(line: bytes) -> int:
+    """Return the number of tests of a record; 0 if it is malformed. Raises UnknownField."""
     from sandbox import json_codec
     from sandbox.judge_record import Record
 
@@ -122,29 +116,30 @@ def _n_tests(line: bytes) -> int:
         return 0
 
 
-def _check_disk_space(work: _InputSummary, partial: PartialFile, *, run_all: bool) -> None:
+def _check_disk_space(summary: _InputSummary, partial: PartialFile, *, run_all: bool) -> None:
     """Raise ClickException if the free disk space cannot hold the verdicts."""
-    n_left = work.n_records - partial.n_lines
-    n_tests = n_left * work.n_tests // work.n_records if run_all and work.n_records else n_left
+    n_left = summary.n_records - partial.n_lines
+    n_tests = n_left * summary.n_tests // summary.n_records if run_all and summary.n_records else n_left
     min_bytes = n_left * _MIN_BYTES + n_tests * _MIN_BYTES_OF_TEST
     if (free := partial.free_bytes) < min_bytes:
         raise click.ClickException(
-            f"not enough disk space in {partial.path.parent}: {n_left} verdicts need at least {_size(min_bytes)}, and "
-            f"{_size(free)} are free. Free some space, or choose another --out. Nothing has been judged."
+            f"not enough disk space in {partial.path.parent}: {n_left} verdicts need at least "
+            f"{_format_size(min_bytes)}, and {_format_size(free)} are free. Free some space, or choose another --out. "
+            "Nothing has been judged."
         )
 
 
-def _size(n_bytes: int) -> str:
+def _format_size(n_bytes: int) -> str:
     return f"{n_bytes / 10**6:.1f} MB" if n_bytes >= 10**5 else f"{n_bytes} bytes"
 
 
 def _judge_remaining(
     box: "Sandbox", records: Path, partial: PartialFile, n_records: int, progress: ProgressBar, *, run_all: bool
 ) -> None:
-    """Judge the records without a verdict, and show the progress."""
+    """Judge the records without a verdict."""
     from sandbox.judge_record import judge_lines
 
-    remaining = islice(_numbered_lines(records), partial.n_lines, None)
+    remaining = islice(_read_lines(records), partial.n_lines, None)
     progress("judge", partial.n_lines, n_records)
     with partial.open_for_append() as append:
         for done, response in enumerate(judge_lines(box, remaining, run_all=run_all), partial.n_lines + 1):
@@ -159,7 +154,7 @@ def _count_verdicts(out: Path) -> Counter[str]:
         return Counter(json.loads(line).get("verdict", "error") for line in lines)
 
 
-def _numbered_lines(records: Path) -> Iterator[tuple[int, str]]:
+def _read_lines(records: Path) -> Iterator[tuple[int, str]]:
     """Yield the nonblank lines of a file, with their line numbers."""
     with records.open(encoding="utf-8", errors="surrogateescape") as file:
         yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())

@@ -74,16 +74,16 @@ def sandbox_options(command: Command) -> Command:
 def sandbox_overrides(command: Command) -> Command:
     """Add the same options to a command, as its parameter `sandbox`, a dict of the options that the user has passed.
 
-    For commands whose configuration also has these options.
+    Commands whose configuration file also has these options use it.
     """
 
     @wraps(command)
-    def with_given(*arguments: Any, **others: Any) -> Any:
+    def with_overrides(*arguments: Any, **others: Any) -> Any:
         chosen = {name: others.pop(name) for name in NAMES}
-        given = {name: value for name, value in chosen.items() if value not in (None, ())}
-        return command(*arguments, sandbox=given, **others)
+        overrides = {name: value for name, value in chosen.items() if value not in (None, ())}
+        return command(*arguments, sandbox=overrides, **others)
 
-    decorated: Command = with_given
+    decorated: Command = with_overrides
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated

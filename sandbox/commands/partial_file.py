@@ -1,4 +1,4 @@
-"""A JSON Lines file that an interrupted command leaves behind, and that the same command resumes."""
+"""The partial JSON Lines output of a command, which the same command resumes after an interruption."""
 
 import errno
 import json
@@ -20,7 +20,7 @@ class PartialFile(Closeable):
     """A partial file in the folder of `out`, renamed to `out` once it is complete.
 
     out    the complete file
-    work   identifies the work, in the partial file's name, so that other work does not resume it
+    work   fingerprint of the command's inputs, part of the partial file's name; other inputs do not resume it
 
     The file is locked until `close`. Raises OSError if it cannot be written, and ClickException if another command
     writes to it, or if a line before the last is corrupt.
@@ -38,7 +38,7 @@ class PartialFile(Closeable):
         )
         self._is_committed = False
         try:
-            self.n_lines = _complete_lines(self.path)  # left by an interrupted command
+            self.n_lines = _count_complete_lines(self.path)  # left by an interrupted command
         except BaseException:
             self._lock.close()
             raise
@@ -71,9 +71,8 @@ class PartialFile(Closeable):
         self._is_committed = True
 
 
-def _complete_lines(path: Path) -> int:
-    """Return the number of complete lines of a file; truncate an incomplete last one. Raises ClickException for a
-    corrupt line."""
+def _count_complete_lines(path: Path) -> int:
+    """Truncate an incomplete last line; return the number of lines. Raises ClickException for a corrupt one."""
     n_lines = end = 0
     with path.open("rb") as file:
         for line in file:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+    help="Port to listen on; 0 for a free one.",
 )
 @click.option(
     "--processes",
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @click.option(
     "--open-metrics",
     is_flag=True,
-    help="Answer GET /metrics without a token, like GET /health.  [default: /metrics needs the token]",
+    help="Serve GET /metrics without a token, like GET /health.  [default: /metrics needs the token]",
 )
 @click.option(
     "--most-memory-mb",
@@ -115,11 +115,11 @@ def command(
     from sandbox.service import server
     from sandbox.service.settings import ServiceSettings
 
-    token = _token(token_file)
+    token = _read_token(token_file)
     listeners = _listen(host, port, processes, token)
-    greeting = f"listening on {_url(listeners[0])}"
+    greeting = f"listening on {_format_url(listeners[0])}"
     with report_user_errors(SandboxError), sandbox.open() as box:
-        max_limits = _max_limits(
+        max_limits = _make_max_limits(
             box.workers,
             memory_mb=max_memory_mb,
             wall_seconds=max_wall_seconds,
@@ -142,7 +142,7 @@ def command(
 
 
 def _listen(host: str, port: int, processes: int, token: str | None) -> list[socket.socket]:
-    """Return a listening socket for each process. Without a token, raise ClickException unless `host` is loopback."""
+    """Open a listening socket for each process. Raises ClickException without a token, unless `host` is loopback."""
     from sandbox.service.listener import listen_many
     from sandbox.service.settings import is_loopback
 
@@ -158,12 +158,12 @@ def _listen(host: str, port: int, processes: int, token: str | None) -> list[soc
         ) from error
 
 
-def _url(listener: socket.socket) -> str:
+def _format_url(listener: socket.socket) -> str:
     address, port = listener.getsockname()[:2]
     return f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
 
 
-def _max_limits(
+def _make_max_limits(
     workers: int,
     *,
     memory_mb: int | None,
@@ -172,7 +172,7 @@ def _max_limits(
     output_kb: int,
     disk_mb: int | None,
 ) -> "Limits":
-    """Return the upper bounds of clients' limits."""
+    """Return the upper bounds of the limits of requests."""
     from sandbox.service import request_bounds
 
     defaults = request_bounds.default_max_limits(workers)
@@ -187,8 +187,8 @@ def _max_limits(
     )
 
 
-def _token(file: Path | None) -> str | None:
-    """Return the service's token, from the file or the environment; None if there is none."""
+def _read_token(file: Path | None) -> str | None:
+    """Read the service's token from the file or the environment; None without a token."""
     token = file.read_text().strip() if file is not None else os.environ.get("CURATE_TOKEN") or None
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise click.ClickException(

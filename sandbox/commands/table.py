@@ -1,4 +1,4 @@
-"""Tables and warnings of commands: by rich on a terminal, as plain lines with fixed widths elsewhere."""
+"""Tables and warnings of commands: with rich on a terminal, as plain lines with fixed widths elsewhere."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import click
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table. The width is for plain lines; numbers are right-aligned."""
+    """A column of a table. width: number of characters in plain lines; is_text: False for right-aligned numbers."""
 
     name: str
     width: int
@@ -31,7 +31,7 @@ class TableRow:
 def print_table(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
     """Print a table on stdout."""
     if is_terminal():
-        _print_by_rich(columns, rows)
+        _print_with_rich(columns, rows)
         return
     for row in (TableRow([column.name for column in columns]), *rows):
         click.echo("".join(column.pad(cell) for column, cell in zip(columns, row.cells, strict=True)))
@@ -49,7 +49,7 @@ def is_terminal() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _print_by_rich(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
+def _print_with_rich(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table

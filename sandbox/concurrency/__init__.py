@@ -1,4 +1,4 @@
-"""Tools for threads and processes, for all packages.
+"""Utilities for threads and processes, for all packages.
 
 thread_map      apply a function to many items in threads, reading a few ahead
 prefetch        run an iterator ahead of its consumer

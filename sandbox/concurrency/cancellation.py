@@ -1,4 +1,4 @@
-"""Cancellation of a request from a thread other than the one that waits for its result."""
+"""Cancellation of a request by another thread than the one that waits for its response."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,10 +8,9 @@ from sandbox.errors import Cancelled
 
 
 class CancelToken:
-    """Cancels the `Sandbox.run` and `Sandbox.judge` calls it is passed to.
+    """A switch that cancels the calls of `Sandbox.run` and `Sandbox.judge` with this token, permanently.
 
-    cancel() kills the program and frees its worker, and the call raises Cancelled. Several calls may share a
-    CancelToken. It cannot be undone.
+    cancel() kills the program and frees its worker, and the call raises Cancelled. Several calls may share a token.
     """
 
     def __init__(self) -> None:
@@ -24,22 +23,21 @@ class CancelToken:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel all present and later calls with this token, without waiting for them. Thread-safe and idempotent."""
+        """Cancel all current and later calls with this token, without waiting. Thread-safe and idempotent."""
         with self._lock:
             self._cancelled = True
             for call in self._calls:
                 call()
 
     def raise_if_cancelled(self) -> None:
-        """Raise Cancelled after cancel()."""
         if self._cancelled:
             raise Cancelled("the request was cancelled")
 
     @contextmanager
     def on_cancel(self, call: Callable[[], object]) -> Iterator[None]:
-        """Register a function, for backends: cancel() calls it if called within the block.
+        """Register a function that cancel() calls during the block, for backends. It must return soon.
 
-        `call` must return soon; it is not called after the block. Raises Cancelled if cancel() was called before.
+        Raises Cancelled if the token is already cancelled.
         """
         with self._lock:
             self.raise_if_cancelled()

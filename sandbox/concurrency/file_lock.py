@@ -11,7 +11,7 @@ _POLL_SECONDS = 0.05
 
 
 class FileLock(Closeable):
-    """An flock on a file until `close`, or until the process exits.
+    """An flock on a file, held until `close` or the exit of the process.
 
     path          the file, created if missing; its content is preserved; its folder must exist
     error         raised if another process holds the lock; None for BlockingIOError
@@ -19,8 +19,7 @@ class FileLock(Closeable):
     wait_seconds  maximum time to wait for another process
     temporary     whether `close` removes the file
 
-    Child processes do not inherit the lock. Raises OSError if the file cannot be opened for writing, or if its file
-    system has no locks.
+    Child processes do not inherit the lock. Raises OSError if the file is not writable or its file system has no locks.
     """
 
     def __init__(
@@ -46,16 +45,12 @@ class FileLock(Closeable):
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child before its exec may still have the descriptor
         os.close(self._descriptor)
 
-    def close_in_child(self) -> None:
-        """Close a forked child's copy of the descriptor. The parent keeps the lock."""
-        os.close(self._descriptor)
-
 
 _open_locks: set[FileLock] = set()
 
 
 def _try_lock(path: Path, operation: int) -> int | None:
-    """Return a descriptor that holds the lock; None if another process holds it."""
+    """Lock the file and return its descriptor; None if another process holds the lock."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
@@ -73,7 +68,7 @@ def _try_lock(path: Path, operation: int) -> int | None:
 
 def _close_in_child() -> None:
     while _open_locks:
-        _open_locks.pop().close_in_child()
+        os.close(_open_locks.pop()._descriptor)  # the parent keeps the lock
 
 
 os.register_at_fork(after_in_child=_close_in_child)

@@ -13,13 +13,13 @@ Item = TypeVar("Item")
 def prefetch(
     items: Iterable[Item], max_buffered: int, *, timeout_seconds: float | None = None
 ) -> Iterator[Iterator[Item]]:
-    """Yield an iterator over the items, in order, which are produced ahead in a thread.
+    """Yield an iterator over the items, in order, which a thread produces ahead.
 
     max_buffered     maximum number of items that wait for the consumer
-    timeout_seconds  time without an item after which TimeoutError is raised; None for no limit
+    timeout_seconds  maximum wait for an item; None for no limit
 
-    An exception of the producer is raised in the consumer in place of the next item. Leaving the block stops the
-    producer after its current item, without waiting for it.
+    The iterator raises TimeoutError, and the producer's exception in place of the next item. The end of the block stops
+    the producer after its current item, without waiting for it.
     """
     arrivals: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
     slots = threading.Semaphore(max_buffered)

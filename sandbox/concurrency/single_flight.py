@@ -23,8 +23,8 @@ class SingleFlightCache(Generic[Result]):
     def get(self, key: Hashable, make: Callable[[], Result], should_cache: Callable[[Result], bool]) -> Result:
         """Return the cached result for the key, or that of `make`.
 
-        An exception, or a result for which `should_cache` returns False, is passed only to threads already waiting for
-        it; a later call computes the result again.
+        Only threads that already wait get an exception, or a result for which `should_cache` returns False; later calls
+        compute the result again.
         """
         with self._lock:
             is_first = key not in self._futures

@@ -1,4 +1,4 @@
-"""A parallel map in threads, which reads only a few items ahead."""
+"""A parallel map in threads that reads only a few items ahead."""
 
 import contextlib
 import queue
@@ -17,7 +17,7 @@ def map_results(
 ) -> Iterator[tuple[int, Result | Exception]]:
     """Yield the index of each item, and the result or exception of function(item), in order of completion.
 
-    `items` may be infinite. A BaseException that is not an Exception, such as KeyboardInterrupt, is raised.
+    `items` may be infinite. Raises other exceptions than Exception, such as KeyboardInterrupt.
     """
     # Without futures, whose locks and notifications would dominate the cost per item.
     waiting: queue.SimpleQueue[tuple[int, Item] | None] = queue.SimpleQueue()  # None: a thread ends

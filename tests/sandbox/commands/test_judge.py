@@ -112,7 +112,7 @@ def test_where_no_sandbox_can_be_had_nothing_is_left_behind(records: Path, tmp_p
     result = judge(records, tmp_path / "out.jsonl", "--backend", "ray", "--address", "127.0.0.1:1")
     assert result.exit_code == 1
     assert result.output.startswith("Error: ")
-    assert "what was judged" not in result.output.lower()
+    assert "verdicts so far" not in result.output.lower()
     assert list(tmp_path.iterdir()) == [records]
 
 
