@@ -103,7 +103,7 @@ class ControllerClient(ControllerCalls):
         except ServerUnreachable as error:
             raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {error}") from error
         if reply.status in _RETRYABLE_STATUSES:
-            raise ControllerUnreachable(f"the controller at {self.url} answers {reply.status}: {reply.message()}")
+            raise ControllerUnreachable(f"the controller at {self.url} returns HTTP {reply.status}: {reply.message()}")
         if reply.status == 204:
             return None  # type: ignore[return-value]
         if reply.status != 200:

@@ -5,7 +5,7 @@ Workers call `request_leases`, `submit_results`, `heartbeat`, `wait_for_weights`
 resumes with its trainable groups and replays recorded batches.
 
 The controller starts no threads. Every call first expires overdue leases. The owner calls `expire_leases` about once a
-second to detect dead workers while no other calls arrive.
+second, to detect dead workers without other calls.
 """
 
 import hashlib
@@ -79,7 +79,7 @@ class ControllerMetrics:
     """Counts since the start of this process, and the metrics of the last batch.
 
     The length bias of a start version is the mean length of the completions trained on, divided by that of all received
-    ones. It is computed after the last batch that can use that start version. Start versions up to
+    ones. It is computed after the last batch with that start version. Start versions up to
     `last_ignored_version` are excluded: this process has not received all their completions.
     """
 
@@ -254,7 +254,7 @@ class Controller:
             first = ready_prefix()
             if len(first) < n and not self._is_complete:
                 raise RolloutError(
-                    f"timed out: no whole batch in time, only {len(first)} groups with a signal. The engine hangs, or "
+                    f"timed out: the batch has only {len(first)} groups with a signal. The engine hangs, or "
                     "rollout.max_seconds is too short for these completions."
                 )
         return [group.rollouts() for group in first]
@@ -447,7 +447,7 @@ class Controller:
         if request.loaded_version > self.newest_version:
             if worker.unknown_version != request.loaded_version:
                 log.warning(
-                    "%s has weights %d, which this run does not have yet", request.worker, request.loaded_version
+                    "%s has weights %d, which this run has not published", request.worker, request.loaded_version
                 )
             worker.unknown_version = request.loaded_version
             return False

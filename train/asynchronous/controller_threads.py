@@ -250,7 +250,7 @@ class ControllerThreads:
     def _request_leases(self) -> None:
         state = self._state
         with state.changed:
-            # Unsent results take up slots, too, to bound memory while the controller is unreachable.
+            # Unsent results occupy slots, to bound memory while the controller is unreachable.
             slots, loaded_version = state.free_slots - len(state.unsent), state.loaded_version
         if slots <= 0:
             return

@@ -103,9 +103,9 @@ def has_no_known_reward(group: OpenGroup) -> bool:
 class WorkerLoad:
     """The load of a worker that waits for groups.
 
-    load              groups that it samples now
-    free_group_slots  further groups that its free slots can hold
-    capacity          further groups that the staleness bound allows for its weights
+    load              number of its leased groups
+    free_group_slots  number of further groups for which it has slots
+    capacity          number of further groups that the staleness bound allows for its weights
     """
 
     load: int
@@ -114,7 +114,7 @@ class WorkerLoad:
 
 
 def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_groups: int) -> int:
-    """Return how many of `max_groups` groups a worker gets by least-loaded assignment.
+    """Return the number of groups, of `max_groups`, that least-loaded assignment gives a worker.
 
     Filling the first worker to request would leave others idle, and a step ends with its slowest worker.
     """
@@ -257,7 +257,7 @@ class Dispatcher:
         self._open: dict[int, TrainingPrompt] = {}
 
     def capacity(self, loaded_version: int) -> int:
-        """Return how many further groups may be dispatched to workers with these weights."""
+        """Return the number of further groups for workers with these weights."""
         groups, settings = self._record.groups, self._settings
         capacity = groups.capacity(
             loaded_version,

@@ -104,7 +104,7 @@ class Groups:
         self.n_rejected = 0
 
     def capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
-        """Return how many further groups a worker with this version may get."""
+        """Return the number of further groups for a worker with this version; see staleness.dispatch_capacity."""
         return staleness.dispatch_capacity(
             loaded_version, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
         )
@@ -215,7 +215,7 @@ class Groups:
         for pending in resumed.pending_groups:
             self.open.pop(pending.group, None)
             self.waiting[pending.group] = pending
-        # Otherwise a run that ended because no group had a signal would end again immediately.
+        # Otherwise a run that ended without a learning signal would end again immediately.
         self.signal_counts.clear()
         self.n_rejected = 0
 
@@ -255,5 +255,5 @@ def _next_attempt(dispatched: GroupDispatched, *, n_lost: int) -> PendingGroup:
 
 
 def _advance(group: OpenGroup) -> None:
-    """Advance a group that expects no more completions: to scored if all its completions are, else to finished."""
+    """Advance a group with all its completions: to scored if they are, else to finished."""
     group.state = GroupState.SCORED if len(group.scores) == len(group.results) else GroupState.FINISHED

@@ -2,9 +2,9 @@
 
     RUN/journal/000007.frames    the events after batch 6 (or the start of the run) up to and including batch 7
 
-A segment is a series of frames: the length of the event (4 bytes, little-endian), the first 8 bytes of its blake3
-digest, and the event as msgpack. A batch is fsynced before it is trained on. SIGKILL leaves at most one torn frame, the
-last, which is truncated when the journal is opened again.
+A segment is a series of frames. A frame has the length of the event (4 bytes, little-endian), the first 8 bytes of its
+blake3 digest, and the event as msgpack. A batch is fsynced before it is trained on. SIGKILL leaves at most one torn
+frame, the last, which `repair` truncates.
 
 A group used at version v was dispatched after batch v - eta - 1, so older segments are needed only to replay their
 batches.
@@ -60,7 +60,7 @@ class NullJournal:
         """Start a new segment with this header. Raises OSError."""
 
     def sync(self) -> None:
-        """Fsync everything appended so far. Raises OSError."""
+        """Fsync all appended events. Raises OSError."""
 
     def prune(self, segments_before: int) -> None:
         """Remove the segments before this number. Raises OSError."""

@@ -171,7 +171,7 @@ class LeaseTable:
                 worker.last_seen = min(now, worker.last_seen + stall)
             for lease in self._leases.values():
                 lease.expires_at += stall
-                lease.last_named = min(now, lease.last_named + stall)  # the latest one may predate the lease
+                lease.last_named = min(now, lease.last_named + stall)  # the last heartbeat may predate the lease
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,10 +56,10 @@ LeaseKey = tuple[int, int]  # number and attempt of a group
 VersionSpan = tuple[int, int, int]  # (version, index of its first token, index after its last)
 
 
-# "soft": a fault that honest nodes may have; "hard": one that only cheats have; "unknown": not the node's fault.
+# "soft": honest nodes may have this fault; "hard": only cheats do; "unknown": the node is not at fault.
 Outcome = Literal["accepted", "soft", "hard", "unknown"]
 
-# Nodes get the reason, never the distance from a threshold. In the order of the checks, cheap ones first:
+# In the order of the checks. Nodes get the reason, never the distance from a threshold.
 Reason = Literal[
     "",  # accepted
     "expired",  # no file arrived before the lease expired
@@ -122,7 +122,7 @@ class LeaseRequest(Struct, frozen=True):
     """A worker's request for groups.
 
     slots         free slots for completions
-    can_evaluate  whether it may also get samples of evaluations
+    can_evaluate  whether it accepts samples of evaluations
     """
 
     worker: WorkerName

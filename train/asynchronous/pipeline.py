@@ -77,8 +77,9 @@ class Pipeline:
         """Wait until the sampler's weights may change."""
 
     def resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        """Return the position of the next prompt, the share of groups with a signal, and the events of groups sampled
-        ahead, for a checkpoint; no events if the pipeline has a journal.
+        """Return the state for a checkpoint: next position, share of groups with a signal, and events of open groups.
+
+        Pipelines with a journal return no events.
         """
         return 0, 1.0, ()
 
@@ -89,7 +90,7 @@ class Pipeline:
         """Record that the run will never resume before `oldest_step`."""
 
     def metrics(self) -> dict[str, float]:
-        """Return this pipeline's own metrics of the step."""
+        """Return further metrics of the step."""
         return {}
 
 

@@ -13,7 +13,7 @@ from train.errors import ConfigError, RunError
 log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 10.0
-_PLACE_SECONDS = 600.0  # a cluster may have to start machines first
+_PLACE_SECONDS = 600.0  # the cluster may start machines first
 _RESTARTS = 3  # of each actor that dies
 _SHUTDOWN_SECONDS = 30.0
 

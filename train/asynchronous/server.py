@@ -176,8 +176,6 @@ class WeightsNotFound(ServiceError):
 
 
 class RunStopped(ServiceError):
-    """The run has stopped because of an error; it may be resumed."""
-
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
@@ -187,7 +185,7 @@ class ControllerApp:
     run    name of the run, unchanged by resumption
     host   name or address that the service is bound to
     token  that workers must send as `Authorization: Bearer TOKEN`; None serves everyone
-    spec   response to GET /run
+    spec   engine spec for GET /run
     """
 
     def __init__(self, controller: ControllerAPI, spec: EngineSpec, *, run: str, host: str, token: str | None) -> None:
@@ -228,7 +226,6 @@ class ControllerApp:
             await self._app(scope, receive, send)
 
     def stop(self) -> None:
-        """End all long polls for weights."""
         self._has_ended = True
 
     def all_workers_notified(self, seconds: float) -> bool:

@@ -14,15 +14,13 @@ The left side counts the groups that must be used at versions v to k, the right 
 = v + eta and beyond, the left side counts all outstanding groups, since no start version is above v.
 
 Dispatch preserves it. A worker with weights b gets a group only while N < (b + eta + 1) B. So afterwards at most (b +
-eta + 1 - v) B groups are outstanding, and the new one counts only for k >= b + eta, where that is at most (k - v + 1)
-B. The same rule, with its own b, covers a worker with old weights.
+eta + 1 - v) B groups are outstanding. The new one counts only for k >= b + eta, and for these k the right side is at
+least as large. The rule holds for each worker with its own b, also with old weights.
 
-Taking a batch preserves it by construction: without its groups, the invariant must hold for v + 1, and no group may
-remain that had to be used at v. A group that is lost, rejected or refused only reduces the left side, and its next
-dispatch has a new start version.
+A batch is taken only if, without its groups, the invariant holds for v + 1, and no remaining group had to be used at v.
 
-There is no deadlock. Once all outstanding groups are ready, the B oldest form an allowed batch. "Oldest ready first"
-without this rule breaks the bound: younger groups overtake long completions, which are then too old.
+There is no deadlock: once all outstanding groups are ready, the B oldest form an allowed batch. Without this rule,
+younger groups would overtake long completions, which then exceed the bound.
 """
 
 from bisect import bisect_right

@@ -13,14 +13,7 @@ from train.swarm.broadcast.request import replace_nonprintable
 from train.swarm.folder import SwarmFolder
 from train.swarm.invites import Invite
 from train.swarm.messages import JoinRequest, JoinResponse
-from train.swarm.requests import (
-    INCARNATION_BYTES,
-    SIGNATURE,
-    UNKNOWN_INCARNATION,
-    check_reply,
-    new_head,
-    sign_request,
-)
+from train.swarm.requests import INCARNATION_BYTES, SIGNATURE, UNKNOWN_INCARNATION, check_reply, new_head, sign_request
 from train.swarm.settings import SwarmSettings, check_engine_options, read_settings
 from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 
@@ -65,7 +58,7 @@ class SignedClient:
         self._incarnation = UNKNOWN_INCARNATION
 
     def call(self, path: str, message: Any, kind: type[Reply]) -> Reply:
-        """Send a message, and return the reply; None stands for an empty body or reply.
+        """Send a message, and return the reply; None for an empty body or reply.
 
         Raises JoinRequired, CallDeferred and ControllerUnreachable if a retry may succeed, ResourceGone and RunError
         for a permanent refusal.
@@ -106,7 +99,7 @@ class SignedClient:
         if status in _FINAL:
             raise RunError(f"the coordinator at {self._url} refuses this node: {_refusal_detail(content)}")
         error = CallDeferred if status == HTTPStatus.TOO_MANY_REQUESTS else ControllerUnreachable
-        raise error(f"the coordinator at {self._url} answers {status}: {_refusal_detail(content)}")
+        raise error(f"the coordinator at {self._url} returns HTTP {status}: {_refusal_detail(content)}")
 
     def _signed_exchange(self, path: str, body: bytes, max_bytes: int) -> tuple[int, bytes]:
         """Return status and content of a reply signed by the run.
@@ -134,7 +127,7 @@ class SignedClient:
         except BadSignature as error:
             # An intermediary can send this, so it must not end the node.
             raise ControllerUnreachable(
-                f"the coordinator at {self._url} answers {reply.status}, without its signature ({error}): "
+                f"the coordinator at {self._url} returns HTTP {reply.status}, without its signature ({error}): "
                 f"{_refusal_detail(reply.body)}"
             ) from None
         return reply.status, reply.body

@@ -115,7 +115,7 @@ class Ledger:
         try:
             yield
         except sqlite3.Error as error:
-            self._rows.close()  # memory and file differ now
+            self._rows.close()  # accounts in memory and file differ
             raise RunError(f"cannot append to the ledger: {error}. Make room on its disk, then restart.") from error
 
     def entries(self) -> Iterator[Entry]:
@@ -135,7 +135,7 @@ def read_rows(path: Path) -> Iterator[LedgerRow]:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
             found = database.execute("SELECT sql FROM sqlite_schema WHERE name = 'entries'").fetchone() or ("",)
-            # An untrusted file may define `entries` otherwise, for example as a view with endless rows.
+            # An untrusted file may define `entries` differently, such as a view with endless rows.
             if str(found[0]).split() != _TABLE.replace("IF NOT EXISTS ", "").split():
                 raise sqlite3.DatabaseError("no table of ledger entries")
             yield from _select_rows(database)

@@ -171,12 +171,7 @@ class SwarmController(ControllerCalls):
     """
 
     def __init__(
-        self,
-        client: SignedClient,
-        relays: RelaySource,
-        *,
-        join: Callable[[], object],
-        note: MessageCallback = log.info,
+        self, client: SignedClient, relays: RelaySource, *, join: Callable[[], object], note: MessageCallback = log.info
     ) -> None:
         self._client, self._relays, self._join, self._note = client, relays, join, note
         self._joining = threading.Lock()

@@ -1,7 +1,7 @@
 """Checksums of tensors, computed from a whole tensor or from an engine's shards of it.
 
-A checksum is a sum over the elements, modulo 2^64: the bits of each element times an odd factor, hashed from its row
-and column in the whole tensor. A change of a single element always changes the checksum; other changes, such as
+A checksum is a sum over the elements, modulo 2^64. It multiplies the bits of each element by an odd factor, hashed from
+row and column in the whole tensor. A change of a single element always changes the checksum; other changes, such as
 reordered rows, collide with a probability below 1e-9. The checksums of shards add up to that of the whole tensor, so
 sharded tensors are checked without a gather. Signed zeros and subnormal numbers count as zero, because matrix products
 on some CPUs flush them.
@@ -18,7 +18,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-# Elements per pass, by device: their 8-byte products fit into a CPU's cache, or keep a GPU busy.
+# Elements per pass, by device: their 8-byte products fit into a CPU's cache, or saturate a GPU.
 _CHUNK_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}
 _ROW_SALT, _COLUMN_SALT = 0x5851F42D4C957F2D, 0x14057B7EF767814F  # so row i and column i get different factors
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -128,7 +128,7 @@ class HttpSource:
                 raise ServerUnreachable(f"HTTP {reply.status}")
             if reply.status not in (200, 206):
                 raise TransferError(
-                    f"weights {version} are gone: {self._client.url} answers {reply.status} for {file.name}"
+                    f"weights {version} were removed: {self._client.url} returns HTTP {reply.status} for {file.name}"
                 )
             # A server without support for ranges sends the whole file.
             with path.open("ab" if reply.status == 206 else "wb") as into:

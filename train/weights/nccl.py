@@ -63,7 +63,7 @@ class NcclSender:
         """
         import torch
 
-        torch.cuda.set_device(self._device)  # per thread, and this may be another thread than the constructor's
+        torch.cuda.set_device(self._device)  # per thread, and the constructor may run in another
         torch.cuda.synchronize()  # with the optimizer, since chunks are packed on a separate stream
         sent: list[SentTensor] = []
         try:

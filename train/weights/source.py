@@ -72,7 +72,7 @@ class InProcessTransport:
     def fetch(self, manifest: WeightManifest) -> Weights:
         version, tensors = self._newest
         if manifest.version != version:
-            raise TransferError(f"weights {manifest.version} are gone: {version} have replaced them")
+            raise TransferError(f"weights {manifest.version} were removed: the newest are {version}")
         return tensors
 
     def close(self) -> None:
@@ -147,9 +147,9 @@ class SharedMemoryTransport:
                 self._fetched.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
                 label = os.readlink(f"/proc/self/fd/{self._fetched[-1]}")
             except OSError as error:
-                raise TransferError(f"weights {manifest.version} are gone: {error}") from error
+                raise TransferError(f"weights {manifest.version} were removed: {error}") from error
             if _label(manifest.version, number) not in label:  # the descriptor was reused for another file
-                raise TransferError(f"weights {manifest.version} are gone: {path} is {label} now")
+                raise TransferError(f"weights {manifest.version} were removed: {path} is {label} now")
         return TensorFiles(tuple(Path(f"/proc/{os.getpid()}/fd/{descriptor}") for descriptor in self._fetched))
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ def locate_files(manifest: WeightManifest, folder: Path) -> TensorFiles:
         try:
             size = path.stat().st_size
         except OSError as error:
-            raise TransferError(f"weights {manifest.version} are gone: {error}") from error
+            raise TransferError(f"weights {manifest.version} were removed: {error}") from error
         if size != file.size:
             raise TransferError(f"weights {manifest.version}: {path} has {size} bytes, not {file.size}")
     return TensorFiles(paths)

@@ -285,5 +285,5 @@ def test_errors_while_sampling_are_raised_where_the_batch_is_taken():
 
 
 def test_a_batch_that_does_not_arrive_is_explained():
-    with pytest.raises(RolloutError, match=r"no whole batch in time, only 0 groups"):
+    with pytest.raises(RolloutError, match=r"the batch has only 0 groups"):
         first_batch(submit=lambda answer, task: Future(), max_seconds=0.2)

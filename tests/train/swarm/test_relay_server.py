@@ -240,6 +240,6 @@ def test_a_whole_file_is_no_answer_to_a_range(tmp_path: Path) -> None:
     with (
         relay(tmp_path, ignoring_ranges) as url,
         closing(open_relay(url, 1)) as client,
-        pytest.raises(RelayError, match="answers 200"),
+        pytest.raises(RelayError, match="returns HTTP 200"),
     ):
         request.get(client, file_path(RUN, 0, NAME), SHARD_BYTES, offset=0, seconds=10)

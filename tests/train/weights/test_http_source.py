@@ -169,7 +169,7 @@ def test_weights_that_vanish_in_the_midst_are_named(publisher, server, source, t
             shutil.rmtree(publisher)
 
     server.trouble = vanish
-    with pytest.raises(TransferError, match=r"weights 1 are gone: http.* answers 404 for weights-0000"):
+    with pytest.raises(TransferError, match=r"weights 1 were removed: http.* returns HTTP 404 for weights-0000"):
         source.fetch(manifest)
     server.trouble = lambda number, name, start: None
     assert same(source.fetch(published(publisher, 2)), 2)

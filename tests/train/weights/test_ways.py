@@ -61,13 +61,13 @@ def test_files_have_a_bounded_size_and_a_digest():
         assert path.stat().st_size == file.size < 3000
         assert blake3(path.read_bytes()).hexdigest() == file.blake3
     made.close()
-    with pytest.raises(TransferError, match="weights 1 are gone"):
+    with pytest.raises(TransferError, match="weights 1 were removed"):
         made.fetch(manifest)
 
 
 def test_a_version_that_newer_ones_have_replaced_is_gone(way):
     manifests = [way.publish(model(version).items(), version, None, 1.0) for version in range(4)]
-    with pytest.raises(TransferError, match="weights 1 are gone"):
+    with pytest.raises(TransferError, match="weights 1 were removed"):
         way.fetch(manifests[1])
     assert dict(way.fetch(manifests[3]))["norm"].equal(model(3)["norm"])
     if not isinstance(way, InProcessTransport):
@@ -125,7 +125,7 @@ def test_another_process_reads_memory_and_a_killed_writer_leaves_nothing():
         assert dict(reader.fetch(manifest))["w"].equal(torch.arange(1000.0))
         writer.send_signal(signal.SIGKILL)
         writer.wait()
-        with pytest.raises(TransferError, match="weights 5 are gone"):
+        with pytest.raises(TransferError, match="weights 5 were removed"):
             reader.fetch(manifest)
     finally:
         writer.kill()

@@ -60,7 +60,7 @@ class RelayRateLimiter:
     def wait_seconds(self, address: str, n_bytes: int) -> float:
         """Charge a response of this size to an address and return 0, or return the seconds until it is allowed.
 
-        A full bucket allows a response larger than itself, and goes into debt.
+        A full bucket allows a larger response, after which its balance is negative.
         """
         now = self._clock()
         bucket = self._buckets.pop(address, None) or _Bucket(
@@ -122,7 +122,7 @@ class RelayApp:
         try:
             file = self._open(path[1:], start, stop)
         except OSError:
-            return PlainTextResponse("the file or range is not here yet\n", 404, {"retry-after": "1"})
+            return PlainTextResponse("the file or range has not arrived yet\n", 404, {"retry-after": "1"})
         size = os.fstat(file.fileno()).st_size
         stop = min(stop, size)
         if requested and start >= stop:

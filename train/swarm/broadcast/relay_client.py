@@ -23,14 +23,7 @@ from train.swarm.broadcast.manifest import (
     read_manifest,
 )
 from train.swarm.broadcast.relay_selector import RelaySelector, Transfer
-from train.swarm.broadcast.request import (
-    NotAvailable,
-    RelayBusy,
-    RelayError,
-    ResponseTooLarge,
-    get,
-    open_relay,
-)
+from train.swarm.broadcast.request import NotAvailable, RelayBusy, RelayError, ResponseTooLarge, get, open_relay
 from train.swarm.broadcast.shard_download import ShardDownload, ShardFiles, TransferDeadline, format_reasons
 from train.swarm.signatures import BadSignature
 

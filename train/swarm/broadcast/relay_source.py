@@ -17,13 +17,7 @@ from blake3 import blake3
 from train.errors import TransferError
 from train.sampling.engine_spec import EngineSpec
 from train.swarm.broadcast.delta import BadDelta, apply_delta
-from train.swarm.broadcast.manifest import (
-    DELTA,
-    BroadcastManifest,
-    LatestVersion,
-    has_same_weights,
-    sanitize_run_name,
-)
+from train.swarm.broadcast.manifest import DELTA, BroadcastManifest, LatestVersion, has_same_weights, sanitize_run_name
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
 from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline

@@ -72,13 +72,13 @@ def get(
         ):
             if reply.status in _RETRYABLE_STATUSES:
                 pause = parse_retry_after(reply.headers) or 1.0
-                raise RelayBusy(f"{url} answers {reply.status}", min(pause, _MAX_BUSY_SECONDS))
+                raise RelayBusy(f"{url} returns HTTP {reply.status}", min(pause, _MAX_BUSY_SECONDS))
             if reply.status == 404:
                 if reply.length_remaining is not None and reply.length_remaining < _MAX_REFUSAL_BYTES:
                     reply.read()  # so the connection can be reused
-                raise NotAvailable(f"{url} answers 404")
+                raise NotAvailable(f"{url} returns HTTP 404")
             if reply.status != (200 if offset is None else 206):
-                raise RelayError(f"{url} answers {reply.status}")
+                raise RelayError(f"{url} returns HTTP {reply.status}")
             content = bytearray()
             while chunk := reply.read1(_CHUNK_BYTES):
                 content += chunk

@@ -322,4 +322,4 @@ class ShardDownload:
 
 def format_reasons(reasons: dict[str, str]) -> str:
     """Describe why each relay failed."""
-    return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay is available now"
+    return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay is available"

@@ -65,7 +65,7 @@ class Coordinator:
 
     controller    the trainer's
     key           the run's
-    answers     store of completions without a verdict
+    result_store  store of results without a verdict
     latest        returns the newest published version, or None
     relays        returns the newest version on each relay, for the operator
     fail          called with an error that must end the process

@@ -103,7 +103,7 @@ class VerifierMember:
 class _OpenLease:
     """A lease without a verdict.
 
-    node_lease     the lease as its node and verifiers get it
+    node_lease     the lease as sent to its node and verifiers
     trainer_lease  the lease as the trainer granted it
     last_named     time when its node last named it
     is_held        whether its node has named it
@@ -244,7 +244,7 @@ class CoordinatorState:
     def ban(self, key: bytes, now: float) -> None:
         """Ban a node for the operator. Raises NotFound if it has never joined."""
         if key not in self.members:
-            raise NotFound("there is no such node; curate swarm status lists them")
+            raise NotFound("unknown node; curate swarm status lists all nodes")
         self._apply(_NodeChange(key, NodeEvent.HARD), now)
 
     # --- leases ---
@@ -464,7 +464,7 @@ class CoordinatorState:
         """Restore the members from the ledger. Open leases become unknown, since their files may be lost."""
         accounts = self._ledger.accounts
         for key, account in accounts.nodes.items():
-            if account.role == "node":  # all heartbeats count from now
+            if account.role == "node":  # heartbeats before the restart are unknown
                 self.members[key] = member = NodeMember(replace(account.lifecycle, last_heartbeat=now))
                 if member.lifecycle.state is NodeState.SUSPENDED:
                     member.suspended_until = now + _suspension_seconds(account)

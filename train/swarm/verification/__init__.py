@@ -1,8 +1,8 @@
 """Verification that the completions of a lease are the model's, by recomputation.
 
 A verifier runs finished completions through the model once (a prefill), which is cheaper than sampling. It compares the
-hidden states with the node's commitments, and adds the noise of the lease's seeds to the logits: the largest noisy
-logit must be the token. Training uses only the verifier's numbers.
+hidden states with the node's commitments. It adds the noise of the lease's seeds to the logits: each token must have
+the largest noisy logit. Training uses only the verifier's numbers.
 
 verifier_model.py    the model that recomputes completions (imports torch on construction)
 verdicts.py          distances between completions and recomputation, and the verdict on a lease

@@ -109,9 +109,7 @@ def select_thresholds(thresholds: Mapping[str, Thresholds], engine: str) -> Thre
     if found := thresholds.get(f"{kind}/transformers") or thresholds.get(""):
         return found
     return min(
-        thresholds.values(),
-        key=lambda each: (each.margins.limit, each.exponent_mismatches.mean),
-        default=Thresholds(),
+        thresholds.values(), key=lambda each: (each.margins.limit, each.exponent_mismatches.mean), default=Thresholds()
     )
 
 

@@ -398,7 +398,7 @@ def replace_group(lease, group):
 def test_a_worker_with_weights_of_another_life_waits_and_is_told_to_load(controller, caplog):
     worker = Worker(controller, loaded=7)
     assert worker.ask() == []
-    assert "w has weights 7, which this run does not have yet" in caplog.text
+    assert "w has weights 7, which this run has not published" in caplog.text
     assert controller.wait_for_weights(7, 0).version == 0
 
 
