@@ -57,25 +57,25 @@ def entries(n: int, *, seed: int = 0) -> list[Entry]:
 
 
 def written(path: Path, made: list[Entry]) -> Ledger:
-    book = Ledger(path, KEY)
+    ledger = Ledger(path, KEY)
     for entry in made:
-        book.append(entry)
-    return book
+        ledger.append(entry)
+    return ledger
 
 
 def test_what_is_audited_adds_up_to_what_the_coordinator_has(tmp_path: Path) -> None:
     made = entries(200)
-    book = written(tmp_path / "ledger", made)
-    book.close()
-    found = audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head)
-    assert (found.n_rows, found.fault, found.head) == (200, "", book.head)
-    assert found.accounts == book.accounts == accounts_of(made)
+    ledger = written(tmp_path / "ledger", made)
+    ledger.close()
+    found = audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=ledger.head)
+    assert (found.n_rows, found.fault, found.head) == (200, "", ledger.head)
+    assert found.accounts == ledger.accounts == accounts_of(made)
 
 
 def test_a_ledger_goes_on_where_it_ended(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(5)).close()
-    book = written(tmp_path / "ledger", [StakeEntry(ANN, 7)])
-    book.close()
+    ledger = written(tmp_path / "ledger", [StakeEntry(ANN, 7)])
+    ledger.close()
     assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).n_rows == 6
 
 
@@ -91,12 +91,12 @@ CHANGES = {
 
 @pytest.mark.parametrize(("change", "fault"), CHANGES.items())
 def test_every_change_is_found(tmp_path: Path, change: str, fault: str) -> None:
-    book = written(tmp_path / "ledger", entries(10))
-    book.close()
+    ledger = written(tmp_path / "ledger", entries(10))
+    ledger.close()
     database = sqlite3.connect(tmp_path / "ledger", isolation_level=None)
     database.execute(change)
     database.close()
-    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head).fault.startswith(fault)
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=ledger.head).fault.startswith(fault)
 
 
 def test_any_changed_byte_of_a_row_is_found(tmp_path: Path) -> None:
@@ -125,23 +125,23 @@ def test_the_chain_of_another_coordinator_is_not_this_one(tmp_path: Path) -> Non
 
 
 def test_two_processes_cannot_write_one_ledger(tmp_path: Path) -> None:
-    book = written(tmp_path / "ledger", entries(1))
+    ledger = written(tmp_path / "ledger", entries(1))
     with pytest.raises(RunError, match="locked"):
         Ledger(tmp_path / "ledger", KEY)
-    book.close()
+    ledger.close()
     Ledger(tmp_path / "ledger", KEY).close()
 
 
 def test_a_ledger_can_be_audited_while_it_grows(tmp_path: Path) -> None:
-    book = written(tmp_path / "ledger", entries(3))
-    with book.transaction():
-        book.append(StakeEntry(ANN, 7))
+    ledger = written(tmp_path / "ledger", entries(3))
+    with ledger.transaction():
+        ledger.append(StakeEntry(ANN, 7))
         assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).n_rows == 3
-    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head).n_rows == 4
-    book.append(StakeEntry(BEN, 7))
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=ledger.head).n_rows == 4
+    ledger.append(StakeEntry(BEN, 7))
     audit = [sys.executable, "-m", "cli", "ledger", "audit", str(tmp_path / "ledger"), "--public-key", PUBLIC.hex()]
-    assert f"5 entries, the last is {book.head.hex()}" in forked.run(audit, capture_output=True, text=True).stdout
-    book.close()
+    assert f"5 entries, the last is {ledger.head.hex()}" in forked.run(audit, capture_output=True, text=True).stdout
+    ledger.close()
 
 
 def test_what_is_no_ledger_is_named(tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from train.swarm.ledger import Ledger
 from train.swarm.accounts import StakeEntry
-book = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
+ledger = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(10**6):
-    book.append(StakeEntry(b"a" * 32, 1))
+    ledger.append(StakeEntry(b"a" * 32, 1))
     print(n + 1, flush=True)
 """
 
@@ -193,9 +193,9 @@ def test_a_coordinator_that_is_killed_loses_nothing_that_it_has_said(tmp_path: P
         said = int(writer.stdout.readline())
     writer.kill()
     writer.communicate()
-    book = Ledger(tmp_path / "ledger", KEY)
-    assert book.accounts.nodes[ANN].stake >= said
-    book.close()
+    ledger = Ledger(tmp_path / "ledger", KEY)
+    assert ledger.accounts.nodes[ANN].stake >= said
+    ledger.close()
     assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault == ""
 
 
@@ -207,13 +207,13 @@ def test_reputation_counts_what_a_node_is_to_blame_for() -> None:
 
 def test_a_ledger_that_is_written_anew_lacks_what_others_have_seen(tmp_path: Path) -> None:
     """Whoever has the key can write another history, but not one that contains the published head."""
-    book = written(tmp_path / "ledger", entries(10))
-    book.close()
+    ledger = written(tmp_path / "ledger", entries(10))
+    ledger.close()
     for seed, n in ((1, 10), (0, 9), (1, 40)):
         other = tmp_path / f"other-{seed}-{n}"
         written(other, entries(n, seed=seed)).close()
         assert audit_ledger(read_rows(other), PUBLIC).fault == ""
-        assert "published earlier" in audit_ledger(read_rows(other), PUBLIC, seen_head=book.head).fault
+        assert "published earlier" in audit_ledger(read_rows(other), PUBLIC, seen_head=ledger.head).fault
 
 
 def test_a_row_from_elsewhere_does_not_fit(tmp_path: Path) -> None:
@@ -235,9 +235,9 @@ def test_a_row_that_comes_twice_is_found(tmp_path: Path) -> None:
 
 def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
     forger = Ed25519PrivateKey.from_private_bytes(b"f" * 32)
-    book = Ledger(tmp_path / "ledger", forger)
-    book.append(PayEntry(ANN, 7, 10**9))
-    book.close()
+    ledger = Ledger(tmp_path / "ledger", forger)
+    ledger.append(PayEntry(ANN, 7, 10**9))
+    ledger.close()
     assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
 
 
@@ -263,8 +263,8 @@ def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:
 def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> None:
     """Bytes of the file itself, not of its rows: pages, headers, lengths."""
     path = tmp_path / "ledger"
-    book = written(path, entries(30))
-    book.close()
+    ledger = written(path, entries(30))
+    ledger.close()
     rng, content = random.Random(seed), bytearray(path.read_bytes())
     for _ in range(30):
         damaged = bytearray(content)
@@ -272,20 +272,20 @@ def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> 
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(damaged[: rng.choice((len(damaged), rng.randrange(len(damaged))))])
         try:
-            found = audit_ledger(read_rows(path), PUBLIC, seen_head=book.head)
+            found = audit_ledger(read_rows(path), PUBLIC, seen_head=ledger.head)
         except RunError:
             continue
-        assert found.fault or found.accounts == book.accounts
+        assert found.fault or found.accounts == ledger.accounts
 
 
 def test_entries_that_belong_together_are_there_together(tmp_path: Path) -> None:
-    book = written(tmp_path / "ledger", [])
-    with book.transaction():
-        book.append(StakeEntry(ANN, 1))
-        book.append(StakeEntry(ANN, 2))
-    assert list(book.entries()) == [StakeEntry(ANN, 1), StakeEntry(ANN, 2)]
-    book.close()
-    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=book.head).n_rows == 2
+    ledger = written(tmp_path / "ledger", [])
+    with ledger.transaction():
+        ledger.append(StakeEntry(ANN, 1))
+        ledger.append(StakeEntry(ANN, 2))
+    assert list(ledger.entries()) == [StakeEntry(ANN, 1), StakeEntry(ANN, 2)]
+    ledger.close()
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=ledger.head).n_rows == 2
 
 
 _TWICE = """
@@ -294,13 +294,13 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from train.swarm.ledger import Ledger
 from train.swarm.accounts import PayEntry, VerdictEntry
-book = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
+ledger = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(int(sys.argv[2]) + 1):
-    with book.transaction():
-        book.append(VerdictEntry(b"a" * 32, 7, "accepted"))
+    with ledger.transaction():
+        ledger.append(VerdictEntry(b"a" * 32, 7, "accepted"))
         if n == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
-        book.append(PayEntry(b"a" * 32, 7, 1))
+        ledger.append(PayEntry(b"a" * 32, 7, 1))
 """
 
 
@@ -308,9 +308,9 @@ for n in range(int(sys.argv[2]) + 1):
 def test_a_verdict_is_never_without_its_pay(tmp_path: Path, n: int) -> None:
     """The process is killed between the two entries."""
     forked.run([sys.executable, "-c", _TWICE, str(tmp_path / "ledger"), str(n)])
-    book = Ledger(tmp_path / "ledger", KEY)
-    account = book.account(ANN)
+    ledger = Ledger(tmp_path / "ledger", KEY)
+    account = ledger.account(ANN)
     assert (account.verdict_counts.get("accepted", 0), account.earned) == (n, n)
-    book.append(StakeEntry(ANN, 1))
-    book.close()
+    ledger.append(StakeEntry(ANN, 1))
+    ledger.close()
     assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).n_rows == 2 * n + 1
