@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 @click.argument("dataset", type=click.Path(path_type=Path))
 @click.option(
     "--model", "models", multiple=True, metavar="NAME",
-    help="A model to sample: its folder or Hub id, or its name at the server. Can be given several times.  "
-    "[default: the models that were sampled before]",
+    help="Folder or Hub id of a model to sample, or its name at the server. Can be given several times.  "
+    "[default: the models with samples]",
 )  # fmt: skip
 @click.option(
-    "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
+    "--base-url", metavar="URL", help="URL of an OpenAI-compatible server for the model.  [default: run vLLM here]"
 )
 @click.option("--k", type=click.IntRange(min=1), help="Number of attempts k in pass@k.  [default: 8]")
 @click.option("--n", type=click.IntRange(min=1), help="Number of samples per problem.  [default: k]")
@@ -69,13 +69,13 @@ def command(
     languages: tuple[str, ...], sandbox: "SandboxOptions", solve_rate: str | None, out: Path | None,
     overwrite: bool, **settings: Any,
 ) -> None:  # fmt: skip
-    """Measure how often models solve the problems of DATASET, and keep the problems within a band of solve rates.
+    """Measure the solve rates of models on the problems of DATASET, and select problems by solve rate.
 
-    The counts go to difficulty/ in DATASET. Omitted sampling options keep the values of the model's earlier samples.
-    Existing samples are reused; after an interruption the same command continues. A truncated completion is judged by
-    the program in it, if any, as in training, and counts the same in the solve rate.
+    The counts go to difficulty/ in DATASET. Omitted sampling options keep the values of the model's existing samples,
+    which are reused; after an interruption the same command continues. A truncated completion is judged by its program,
+    if any, as in training.
 
-    Without --model, --solve-rate uses all sampled models, and a problem must be in the band of each of them.
+    Without --model, --solve-rate uses all sampled models, and a problem must be in the band for each of them.
     """
     require_extra("data")
     from curate.dataset.location import require_local_folder
@@ -88,7 +88,7 @@ def command(
         raise click.UsageError("--price-gpu-hour is for sampling. Give a --model, or leave the price out.")
     if (solve_rate is None) != (out is None):
         raise click.UsageError(
-            "--solve-rate and --out belong together: the band, and the folder for the problems in it"
+            "--solve-rate and --out need each other. Give both: the band, and the folder for the problems in it"
         )
     to_continue = f"the samples are in {dataset}; the same command continues"
     with report_user_errors(CurateError, TrainError, SandboxError, OSError, interrupt_message=to_continue):
@@ -118,12 +118,12 @@ def sample_models(
     prompt: Mapping[str, Any], engine: Mapping[str, Any], sandbox: "SandboxOptions", *,
     request: RequestOptions = DEFAULT_REQUEST_OPTIONS, resample: bool = False, gpu_price: GpuPrice | None = None,
 ) -> None:  # fmt: skip
-    """Sample models on a dataset, with progress and warnings shown. Recipes call this as well.
+    """Sample models on a dataset, and show progress and warnings. Recipes call this function, too.
 
     overrides       the user's sampling settings
     prompt, engine  tables [prompt] and [engine]
     request         options of requests to a server
-    gpu_price       of the GPUs that sample; None: the cost is not shown
+    gpu_price       price of the GPUs that sample; None: no cost is shown
 
     Raises CurateError, TrainError or SandboxError.
     """
@@ -136,10 +136,10 @@ def sample_models(
 
     if prompt:
         overrides = {**overrides, "prompt": prompt}
-    read_prompt(prompt)  # validated before anything else is read
+    read_prompt(prompt)  # validate it before the dataset is read
     engine_options = replace(EngineOptions.from_table(engine), request=request)
-    if deciding := engine_options.sample_affecting_options():
-        overrides = {**overrides, "engine": deciding}
+    if sample_affecting := engine_options.sample_affecting_options():
+        overrides = {**overrides, "engine": sample_affecting}
     if base_url is not None:
         engine_options.server_concurrency()
     else:
@@ -147,7 +147,7 @@ def sample_models(
         Dataset(dataset).require_problems()
         sampled = {row["model"] for row in table.read(dataset)}
         for model in models:
-            if model not in sampled:  # a model sampled before may no longer exist
+            if model not in sampled:  # a model with samples may no longer exist
                 check_model(model, engine_options.vllm.get("revision"))
     if models:
         sandbox = with_packages(sandbox, dataset)
@@ -186,14 +186,14 @@ def _open_sample_function(
     from train.sampling.protocol import SamplingParams
 
     sampling = SamplingParams(settings.temperature, settings.top_p, settings.max_tokens)
-    # Engine options default to those of earlier samples. With a server, only the request fields apply.
+    # Engine options default to those of existing samples. With a server, only the request fields apply.
     engine |= {name: value for name, value in settings.engine.items() if base_url is None or name == REQUEST}
     with closing(open_sampler(settings.model, base_url, engine, settings.prompt.chat_arguments)) as sampler:
         yield partial(sampler.sample, sampling=sampling)
 
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
-    """Print a line for each model and, below it, a count of the problems by their number of correct samples."""
+    """Print a line for each model, followed by its number of problems by number of correct samples."""
     widths = {"model": 40, "problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "truncated": 11, "no code": 9}
     table = []
     for model in models or sorted({row["model"] for row in rows}):

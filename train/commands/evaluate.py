@@ -72,13 +72,13 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--samples", "samples_file", type=click.Path(exists=True, path_type=Path),
-    help="Judge the samples in this file, without a model: those of EvalPlus (a file or folder) or of LiveCodeBench "
-    "(code_list or output_list), or lines {task_id, solution}.  [default: sample the model]",
+    help="Judge the samples in this file, without a model: EvalPlus's file or folder, LiveCodeBench's file (code_list "
+    "or output_list), or lines {task_id, solution}.  [default: sample the model]",
 )  # fmt: skip
 @click.option(
     "--data", metavar="DATASET",
-    help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.  [default: what "
-    "--suite names]",
+    help="Folder of a dataset, or a file, folder or Hub id of rows that only one suite can read.  [default: the rows "
+    "of --suite]",
 )  # fmt: skip
 @click.option(
     "--suite", "suites", multiple=True, metavar="NAME[=PATH]",
@@ -87,7 +87,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
     "[default PATH: the suite on the Hub]",
 )  # fmt: skip
 @click.option(
-    "--problems", type=click.IntRange(min=1), help="Use this many problems, the same ones each time.  [default: all]"
+    "--problems", type=click.IntRange(min=1), help="Number of problems, a reproducible choice.  [default: all]"
 )
 @include_option
 @click.option(
@@ -100,8 +100,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--window", metavar="FROM..TO",
-    help="Use only contests held in this window, both days included: 2024-08-01..2025-01-31; '' for all.  "
-    "[default: all, or the protocol's]",
+    help="Inclusive range of contest dates: 2024-08-01..2025-01-31; '' for all.  [default: all, or the protocol's]",
 )  # fmt: skip
 @sampling_options(", or the protocol's")
 @click.option(
@@ -118,11 +117,11 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--form", type=click.Choice([OWN_FORM, *FORMS]),
-    help="Official form of the prompt, or curate for our own.  [default: curate, or the protocol's]",
+    help="Published form of the prompt, or curate for our own.  [default: curate, or the protocol's]",
 )  # fmt: skip
 @click.option(
     "--mode", type=click.Choice([CHAT, COMPLETE]),
-    help="Ask in a chat, or let a base model continue the text of a program.  [default: chat]",
+    help="Send a chat, or let a base model continue the text of a program.  [default: chat]",
 )  # fmt: skip
 @click.option(
     "--prefill", metavar="TEXT",
@@ -130,24 +129,24 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--target-tokens", type=TargetTokens(), default=(), metavar="N[,N...]",
-    help="Request completions of these lengths, in one evaluation each, as in INTELLECT-2's prompts, and show "
-    "the errors of the lengths.  [default: prompts request no length]",
+    help="Lengths that prompts request, as in INTELLECT-2, with one evaluation and its mean error for each.  [default: "
+    "prompts request no length]",
 )  # fmt: skip
 @click.option(
-    "--base-url", metavar="URL", help="Ask an OpenAI-compatible server at this URL.  [default: run vLLM here]"
+    "--base-url", metavar="URL", help="URL of an OpenAI-compatible server for the model.  [default: run vLLM here]"
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Random seed of the samples."
 )
 @click.option(
     "--contests", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Parquet file of Codeforces contests for the rating of a model on Codeforces.  [default: where `curate "
-    "evaluations fetch codeforces` writes it, if it is there]",
+    help="Parquet file of Codeforces contests for the rating of a model on Codeforces.  [default: the file of `curate "
+    "evaluations fetch codeforces`, if it exists]",
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path),
-    help="JSON file for the numbers and the outcomes of each problem. Samples go to OUT.samples.jsonl as they arrive. "
-    "With several suites, a folder, in which each suite has its SUITE.json.  [default: only print the numbers]",
+    help="JSON file for the result. Samples go to OUT.samples.jsonl as they arrive. With several suites, a folder with "
+    "a SUITE.json for each.  [default: only print the result]",
 )  # fmt: skip
 @prompt_options
 @engine_option
@@ -174,17 +173,16 @@ def command(
 ) -> None:  # fmt: skip
     """Evaluate a model: pass@1 over k samples of each problem, with a 95% confidence interval, and pass@k.
 
-    The results are also broken down by difficulty, platform and month, where these are known. With --out, the same
-    command resumes after an interruption and reuses existing samples. If one of several suites fails, the others are
-    still evaluated.
+    The table also has a row for each known difficulty, platform and month. With --out, the same command resumes after
+    an interruption and reuses existing samples. A failure of one suite does not stop the others.
 
-    With --samples, the programs in a file are judged like sampled ones, without a model.
+    With --samples, the command judges the programs in a file, without a model.
     """
     require_extra("data")
     if samples_file is not None:
         _refuse_sampling_options(click.get_current_context())
     elif model is None:
-        raise click.UsageError("give --model NAME, or --samples FILE to judge samples that exist already")
+        raise click.UsageError("give --model NAME, or --samples FILE to judge existing samples")
     if (data is None) == (not suites):
         raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
     from curate.dataset.needed_packages import with_packages
@@ -219,12 +217,12 @@ def command(
         trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         jobs = []
         for suite, location, target, path in _locate_suites(data, suites, target_tokens, out):
-            # With several suites, the window applies to those with dates.
+            # With several suites, the window applies only to suites with dates.
             suite_overrides = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
             if file is None:
                 settings = resolve_settings(protocol, suite, suite_overrides, sampled.prompt)
             else:
-                settings = file.settings(protocol, suite, suite_overrides)
+                settings = file.resolve_settings(protocol, suite, suite_overrides)
             exercises = read_exercises(
                 location,
                 settings.suite_settings.window,
@@ -254,7 +252,7 @@ def command(
         lengths: list[tuple[str, int, Sequence[ProblemOutcomes]]] = []
         with ExitStack() as stack:
             stores: list[tuple[_Job, SampleStore | None]] = []
-            for job in jobs:  # before the model is loaded: another command may hold the lock on the same files
+            for job in jobs:  # take the locks on the files before loading the model
                 with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
                     path = job.result_path and samples_path(job.result_path)
                     stores.append((job, stack.enter_context(SampleStore(path)) if path else None))
@@ -290,7 +288,7 @@ def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only
         warn(f"{job.label} was not evaluated: {error.message}")
 
 
-# Options that apply with --samples. The others apply only to sampling.
+# Options that apply with --samples; the others are for sampling.
 _OPTIONS_WITH_SAMPLES = {
     "samples_file", "model", "data", "suites", "problems", "include", "protocol", "k", "window", "extraction",
     "contests", "out", *options.NAMES,
@@ -298,7 +296,7 @@ _OPTIONS_WITH_SAMPLES = {
 
 
 def _refuse_sampling_options(context: click.Context) -> None:
-    """Raise click.UsageError for an option that --samples makes meaningless."""
+    """Raise click.UsageError for an option that does not apply with --samples."""
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and option.name not in _OPTIONS_WITH_SAMPLES:
@@ -310,25 +308,25 @@ def _refuse_sampling_options(context: click.Context) -> None:
 def _locate_suites(
     data: str | None, suites: tuple[str, ...], targets: tuple[int, ...], out: Path | None
 ) -> list[tuple[str, str, int, Path | None]]:
-    """Return name, location, target length (0 for none) and result file of each suite.
+    """Return (name, location, target length or 0, result file) of each evaluation.
 
-    Raises CurateError.
+    Raises CurateError for a repeated suite, and if --out is a folder instead of a file, or vice versa.
     """
     from train.evaluation.exercises import parse_suite
 
-    places = [parse_suite(suite) for suite in suites] or [("", str(data))]
-    names = [name for name, _ in places]
+    locations = [parse_suite(suite) for suite in suites] or [("", str(data))]
+    names = [name for name, _ in locations]
     for name in names:
         if names.count(name) > 1:
             raise CurateError(f"--suite {name} is given twice. Evaluate the second one in a separate command.")
-    cells = [(name, location, target) for name, location in places for target in targets or (0,)]
+    cells = [(name, location, target) for name, location in locations for target in targets or (0,)]
     if out is None or len(cells) == 1:
         if out is not None and out.is_dir():
             raise CurateError(f"--out {out} is a folder; the result of one suite is a file. Give {out / 'NAME.json'}.")
         return [(*cell, out) for cell in cells]
     if out.exists() and not out.is_dir():
-        what = "several suites need" if len(places) > 1 else "several lengths need"
-        raise CurateError(f"--out {out} is a file; {what} a folder. Choose another --out.")
+        several = "suites" if len(locations) > 1 else "lengths"
+        raise CurateError(f"--out {out} is a file; several {several} need a folder. Choose another --out.")
     return [(*cell, out / f"{_make_label(cell[0], cell[2])}.json") for cell in cells]
 
 
@@ -340,12 +338,12 @@ def _make_label(suite: str, target_tokens: int) -> str:
 class _Job:
     """The evaluation on one suite.
 
-    suite          its name; empty with --data
-    location       of its rows
-    target_tokens  the length that its prompts request; 0 for none
-    result_path    the result file, if any
-    contests       for the model's rating; empty for most suites
-    existing       samples by exercise id
+    suite          name of the suite; empty with --data
+    location       location of the rows
+    target_tokens  length that the prompts request; 0: none
+    result_path    path of the result file; None: no file
+    contests       contests for the model's rating; empty for most suites
+    existing       existing samples by exercise id, with --samples
     """
 
     suite: str
@@ -360,7 +358,6 @@ class _Job:
 
     @property
     def label(self) -> str:
-        """Return the name of the suite, with its target length."""
         return _make_label(self.suite, self.target_tokens)
 
 
@@ -368,10 +365,10 @@ class _Job:
 class _SampledModel:
     """The model of all jobs, and the source of its samples.
 
-    base_url  address of a server; None for an engine in this process
-    prices    of the model's tokens; None if unknown
-    gpu_price of the GPUs that sample it; None if unknown
-    file      the model's existing samples, if any
+    base_url   URL of the model's server; None: an engine in this process
+    prices     prices of the model's tokens; None: unknown
+    gpu_price  price of the GPUs that sample; None: unknown
+    file       file of existing samples; None: sample the model
     """
 
     model: str
@@ -384,7 +381,6 @@ class _SampledModel:
     file: "SampleFile | None" = None
 
     def model_table(self) -> dict[str, Any]:
-        """Return the section of a result about the model."""
         from train.evaluation.result_metadata import model_metadata
 
         if self.file is not None:
@@ -392,19 +388,16 @@ class _SampledModel:
         return model_metadata(self.model, self.base_url, self.engine.vllm.get("revision"))
 
     def sampling_table(self, sampling: "SamplingParams") -> dict[str, Any]:
-        """Return the section of a result about sampling."""
         return self.file.as_table() if self.file else {**sampling.as_table(), **self.engine.request.as_table()}
 
 
 def _evaluate(
     job: _Job, sampled: _SampledModel, sampler: "Sampler | None", samples: "SampleStore | None"
 ) -> "tuple[EvaluationResult, tuple[Rating, ...], GpuCost | None]":
-    """Evaluate, show the progress, and write the result file.
+    """Evaluate, show the progress, and write the result file. Return the evaluation, the ratings and the GPU cost.
 
-    Return the evaluation, the ratings, if any, and the cost of the GPUs, if their price is known.
-
-    sampler  None if the job has existing samples
-    samples  None if samples are not stored
+    sampler  None: the job has existing samples
+    samples  store of samples; None: do not store them
     """
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import rate_evaluation
@@ -453,7 +446,7 @@ def _evaluate(
             sampled.seed,
             evaluation.outcomes,
             evaluation.tokens,
-            languages=metadata.answer_languages(job.exercises),
+            languages=metadata.list_languages(job.exercises),
             protocol=job.settings.as_table(),
             ratings=ratings,
             prices=sampled.prices,
@@ -466,7 +459,6 @@ def _print_result(
     job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]",
     gpu_cost: GpuCost | None,
 ) -> None:  # fmt: skip
-    """Print a heading, the table of the result, the numbers of truncated and unjudged samples, costs and the rating."""
     from train.evaluation.results.tables import format_cost, tabulate_strata
 
     click.echo(_format_heading(job, sampled, evaluation))
@@ -477,10 +469,10 @@ def _print_result(
     if found.n_truncated or evaluation.n_no_code:
         click.echo(
             f"of {found.n_samples} samples, {found.n_truncated} were truncated "
-            f"({found.n_truncated_correct} of them right), and {evaluation.n_no_code} ended without a program"
+            f"({found.n_truncated_correct} of them correct), and {evaluation.n_no_code} ended without a program"
         )
     if found.n_no_verdict:
-        warn(f"{found.n_no_verdict} samples have no verdict and are left out, see above")
+        warn(f"{found.n_no_verdict} samples have no verdict and are left out; see the warnings above")
     if sampled.prices is not None:
         click.echo(format_cost(evaluation.tokens, sampled.prices))
     if gpu_cost is not None:
@@ -499,13 +491,13 @@ def _format_heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationRe
     source = describe_tests_source(outcomes)
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
     fewest, most = (pick(len(problem.correct) for problem in outcomes) for pick in (min, max))
-    how = f"T {used.temperature:g}, {used.max_tokens} tokens"
-    how += f", asked for {job.target_tokens}" if job.target_tokens else ""
-    what = (
+    sampling = f"T {used.temperature:g}, {used.max_tokens} tokens"
+    sampling += f", asked for {job.target_tokens}" if job.target_tokens else ""
+    parts = (
         f"{short_model_name(sampled.model)}: {suite_label(suite_name(name), used.window)}",
         f"{len(outcomes)} problems x {most if fewest == most else f'{fewest}-{most}'}",
         f"held {days[0]}..{days[-1]}" if used.window and days else "",
         f"tests: {source}" if source else "",
-        f"samples of {sampled.file.path}" if sampled.file else how,
+        f"samples of {sampled.file.path}" if sampled.file else sampling,
     )
-    return ", ".join(filter(None, what))
+    return ", ".join(filter(None, parts))

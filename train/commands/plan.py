@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from train.planning.simulate import Workload
     from train.planning.split import GpuSplit
 
-_MAX_STALENESS = 4  # what AReaL's and INTELLECT-2's ablations find harmless
-_SIMILAR_SPEED = 0.97  # of two modes this close in speed, the one with less staleness is recommended
+_MAX_STALENESS = 4  # harmless in AReaL's and INTELLECT-2's ablations
+_SIMILAR_SPEED = 0.97  # minimum speed, relative to the fastest mode, of a recommended mode with less staleness
 
 
 @click.command("plan")
@@ -46,10 +46,10 @@ def command(
 ) -> None:  # fmt: skip
     """Simulate a run on N GPUs and recommend a split between learner and engines.
 
-    CONFIG is the file of `curate train`; --preset with --model and --data can take its place. A discrete-event
-    simulation dispatches groups and takes batches by the rules of a run, until the time of a step is known to 5%: the
-    columns "steps" and "+-" show the number of measured steps and their precision. The speed of engines and learner is
-    derived from the GPU's data sheet. Real runs take up to three times as long.
+    CONFIG is the file of `curate train`, or give --preset with --model and --data. A discrete-event simulation
+    dispatches groups and selects batches by the rules of a run, until the step time is precise to 5%: the columns
+    "steps" and "+-" show the number of measured steps and the precision. The speed of engines and learner is derived
+    from the GPU's data sheet. Real runs take up to three times as long.
     """
     require_extra("train")
     from train.planning.engine import GPUS
@@ -70,8 +70,8 @@ def command(
             f"{'idle GPUs':>11}"
         )
         splits: list[GpuSplit] = []
-        for way in MODES:
-            if split := find_best_split(way, model, cluster, workload):
+        for mode in MODES:
+            if split := find_best_split(mode, model, cluster, workload):
                 splits.append(split)
                 click.echo(_format_row(split, splits[0], gpus, cluster.tensor_parallel))
         if not splits:
@@ -89,8 +89,8 @@ def _format_row(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel
     if split.mode.pipeline == "sync":
         idle = outcome.learner_idle_share + outcome.engine_idle_share - 1
     else:
-        of_engines = split.engines * tensor_parallel
-        idle = (outcome.learner_idle_share * split.learner_gpus + outcome.engine_idle_share * of_engines) / gpus
+        engine_gpus = split.engines * tensor_parallel
+        idle = (outcome.learner_idle_share * split.learner_gpus + outcome.engine_idle_share * engine_gpus) / gpus
     return (
         f"{split.mode!s:<22}{split.learner_gpus:>9}{split.engines:>9}{outcome.step_seconds:>9.0f}"
         f"{outcome.step_seconds_error:>5.0%}{outcome.n_steps:>7}"
@@ -100,10 +100,10 @@ def _format_row(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel
 
 
 def _recommend(splits: Sequence["GpuSplit"]) -> "GpuSplit":
-    """Return the fastest split with harmless staleness, or one nearly as fast with less staleness."""
-    sound = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
-    most = max(split.result.tokens_per_second for split in sound)
-    return next(split for split in sound if split.result.tokens_per_second >= _SIMILAR_SPEED * most)
+    """Return the first split with harmless staleness that is nearly as fast as the fastest of these."""
+    harmless = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
+    fastest = max(split.result.tokens_per_second for split in harmless)
+    return next(split for split in harmless if split.result.tokens_per_second >= _SIMILAR_SPEED * fastest)
 
 
 def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
@@ -115,8 +115,8 @@ def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
     if split.mode.pipeline == "sync":
         lines.append(f"  the learner on all {split.learner_gpus} GPUs, in turns with {split.engines} engines")
     else:
-        each = f" of {tensor_parallel} GPUs" if tensor_parallel > 1 else ""
-        lines.append(f"  torchrun with {split.learner_gpus} ranks for the learner, and {split.engines} engines{each}")
+        size = f" of {tensor_parallel} GPUs" if tensor_parallel > 1 else ""
+        lines.append(f"  torchrun with {split.learner_gpus} ranks for the learner, and {split.engines} engines{size}")
     return "\n".join(lines)
 
 

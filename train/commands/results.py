@@ -1,5 +1,4 @@
-"""Define the commands for results of evaluations: `curate results`, `compare`, `rescore`, `export-evaluation`, and
-`evaluations`, which fetches what ratings need."""
+"""Define the commands for results of evaluations: results, compare, rescore, export-evaluation and evaluations."""
 
 import sys
 from collections.abc import Iterator
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
 def command(results: tuple[Path, ...], form: str, out: Path | None) -> None:
     """Show evaluations as a table: a row for each model, a column for each suite, pass@1 with its 95% interval.
 
-    The files are those of `curate evaluate --out`. The best model of each suite is marked, and so are models that are
-    not significantly worse. `model-card` writes the section of a model card from the results of one model.
+    The files are those of `curate evaluate --out`. Marks show the best model of each suite, and models without a
+    significant difference from it. `model-card` formats the section of a model card from the results of one model.
     """
     from curate.dataset.output_folder import write_atomic
     from train.evaluation.results import tables
@@ -108,11 +107,11 @@ def _print_leaderboard(board: "Leaderboard") -> None:
 @changed_option
 @click.option(
     "--fail-under", type=FiniteRange(-1, 1), metavar="DIFFERENCE",
-    help="End with status 3 if a model differs from the reference by less than this: -0.02 allows a loss of 2 points.  "
+    help="Exit with status 3 if a difference from the reference is below this: -0.02 allows a loss of 2 points.  "
     "[default: any difference is allowed]",
 )  # fmt: skip
 @click.option(
-    "--fail-if-worse", is_flag=True, help="End with status 3 if a model is significantly worse than the reference."
+    "--fail-if-worse", is_flag=True, help="Exit with status 3 if a model is significantly worse than the reference."
 )
 @click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of the permutation test."
@@ -124,8 +123,8 @@ def compare(
     """Compare evaluations of the same problems: the paired difference with its 95% interval and p-value.
 
     The files are those of `curate evaluate --out`. With more than two, p-values are corrected for the number of
-    comparisons. The command refuses evaluations of different problems or with different tests, and lists the settings
-    that differ. RUN is the folder of a training run: each evaluated step is compared with the first.
+    comparisons. Problems and tests must be the same; the command lists differences between settings. RUN is the folder
+    of a training run: each evaluated step is compared with the first.
     """
     is_run = len(results) == 1 and results[0].is_dir()
     if not is_run and len(results) < 2:
@@ -162,7 +161,7 @@ def compare(
             for name, contender in contenders.items():
                 difference = contender.comparison.difference
                 if contender.comparison.n_unknown:
-                    warn(f"{name}: {contender.comparison.n_unknown} problems have no verdict in one of the two")
+                    warn(f"{name}: {contender.comparison.n_unknown} problems have no verdict in one of the two results")
                 if fail_under is not None and difference < fail_under:
                     too_low.append(f"{name} differs from {best} by {difference:+.3f}, less than {fail_under:+.3f}")
                 if fail_if_worse and contender.differs and difference < 0:
@@ -204,7 +203,7 @@ def _read_steps(run: Path) -> "Iterator[dict[str, Result]]":
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path),
     help="Result file with the new verdicts; the completions with their verdicts go to OUT.samples.jsonl. It may be "
-    "R.json itself.  [default: only print what changed]",
+    "R.json itself.  [default: only print the changes]",
 )  # fmt: skip
 @changed_option
 @options.sandbox_options
@@ -212,10 +211,10 @@ def rescore(
     result: Path, suite: str | None, extraction: str | None, max_tokens: int | None, tokenizer: str | None,
     out: Path | None, changed: int, sandbox: "SandboxOptions",
 ) -> None:  # fmt: skip
-    """Rejudge the saved completions of an evaluation with other tests, extraction or length, without sampling.
+    """Rejudge the stored completions of an evaluation with other tests, extraction or length, without sampling.
 
-    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl in the same folder. The command prints which
-    verdicts changed. R.json is not changed unless --out names it.
+    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl in the same folder. The command prints the
+    changes of verdicts, and writes only to --out.
     """
     require_extra("data")
     from curate.dataset.needed_packages import with_packages
@@ -226,20 +225,20 @@ def rescore(
     from train.evaluation.statistics.outcomes import summarize
 
     if tokenizer is not None and max_tokens is None:
-        raise click.UsageError("--tokenizer is for --max-tokens, which is missing")
+        raise click.UsageError("--tokenizer is for --max-tokens. Give both, or neither")
     to_continue = "the same command continues" if out else "give --out to continue"
     with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
-        reopened = rescoring.load_result(read_result(result), suite, extraction)
-        sandbox = with_packages(sandbox, reopened.result.location)
+        loaded = rescoring.load_result(read_result(result), suite, extraction)
+        sandbox = with_packages(sandbox, loaded.result.location)
         shortening = None
         if max_tokens is not None:
             require_extra("train")
             from train.evaluation.shortening import Shortening
 
-            shortening = Shortening.load(max_tokens, tokenizer or reopened.result.model)
+            shortening = Shortening.load(max_tokens, tokenizer or loaded.result.model)
         with ProgressBar(" completions") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
             found = rescoring.rescore(
-                reopened,
+                loaded,
                 box,
                 rescoring.samples_path(out or Path(folder) / result.name),
                 dependencies=verdict_dependencies(sandbox.find_packages()),
@@ -249,15 +248,15 @@ def rescore(
         n_lost = sum(n for was, is_now, n in found.verdict_changes if was != rescoring.NO_VERDICT == is_now)
         if out and not n_lost:
             found.result.write(out)
-    before, now = reopened.result.outcomes, found.result.outcomes
+    before, now = loaded.result.outcomes, found.result.outcomes
     print_cells(*tables.tabulate_strata(now))
     moved = [row for row in found.verdict_changes if row[0] != row[1]]
     click.echo(f"{sum(n for *_, n in moved)} of {sum(n for *_, n in found.verdict_changes)} verdicts changed")
     if moved:
         print_cells(["before", "now", "samples"], [[was, is_now, str(n)] for was, is_now, n in moved])
     print_changed_problems("before", "now", tables.list_changes(before, now), changed)
-    if missing := reopened.missing_ids:
-        warn(f"{reopened.result.location} does not have {len(missing)} of the problems; they are left out")
+    if missing := loaded.missing_ids:
+        warn(f"{loaded.result.location} does not have {len(missing)} of the problems; they are left out")
     if n_unknown := summarize(now).n_no_verdict:
         warn(f"{n_unknown} samples have no verdict and are left out")
     if n_lost:
@@ -275,15 +274,15 @@ def rescore(
 )  # fmt: skip
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path),
-    help="The file. For lcb-leaderboard, the folder that has a folder for each model.",
+    help="Path of the file. For lcb-leaderboard, the folder with a folder for each model.",
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> None:
     """Write an evaluation in the format of another evaluator.
 
-    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl in the same folder. `lcb` is for
-    LiveCodeBench's custom evaluator and `evalplus` for EvalPlus, which judge the completions again; `lcb-leaderboard`
-    has our verdicts, for LiveCodeBench's leaderboard. For a model card: curate results --format model-card.
+    R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl in the same folder. LiveCodeBench's custom
+    evaluator (`lcb`) and EvalPlus (`evalplus`) judge the completions again; the file for LiveCodeBench's leaderboard
+    (`lcb-leaderboard`) has our verdicts. For a model card: curate results --format model-card.
     """
     require_extra("data")
     from curate.dataset.output_folder import write_atomic
@@ -298,7 +297,7 @@ def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> No
         else:
             rows = exports.select_rows(data)
             if rows.unreadable:
-                warn(f"{len(rows.unreadable)} problems cannot be read here; LiveCodeBench counts them as wrong")
+                warn(f"{len(rows.unreadable)} problems are unreadable; LiveCodeBench counts them as wrong")
             if form == "lcb":
                 text = exports.format_lcb_samples(data, rows)
                 advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.cli_arguments}"
@@ -308,7 +307,7 @@ def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> No
                 advice = f"python -m lcb_runner.evaluation.compute_scores --eval_all_file {out}"
                 if len(rows.rows) != exports.N_LEADERBOARD_ROWS:
                     warn(
-                        f"this file has {len(rows.rows)} problems, and the leaderboard shows only files with all "
+                        f"this file has {len(rows.rows)} problems, but the leaderboard shows only files with all "
                         f"{exports.N_LEADERBOARD_ROWS} of release_v5"
                     )
         confirm_overwrite(out, overwrite=overwrite)
@@ -324,7 +323,7 @@ def evaluations() -> None:
 
 @evaluations.group("fetch")
 def fetch() -> None:
-    """Fetch the data of an evaluation suite, once. Evaluations themselves never download it."""
+    """Fetch the data of an evaluation suite, which evaluations never download themselves."""
 
 
 @fetch.command("codeforces")
@@ -334,18 +333,18 @@ def fetch() -> None:
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path),
-    help="Parquet file of the contests. Those that are in it are not fetched again.  [default: "
-    "~/.cache/curate/codeforces-contests.parquet, where `curate evaluate` finds it]",
+    help="Parquet file of the contests. Contests in it are not fetched again.  [default: "
+    "~/.cache/curate/codeforces-contests.parquet, as in `curate evaluate`]",
 )  # fmt: skip
 @click.option(
     "--base-url", default="https://codeforces.com/api", show_default=True, metavar="URL", help="Address of the API."
 )
 @click.option(
     "--pause", type=click.FloatRange(min=0), default=2.0, show_default=True, metavar="SECONDS",
-    help="Minimum time between two requests; Codeforces asks for 2 seconds.",
+    help="Minimum time between two requests; Codeforces requests 2 seconds.",
 )  # fmt: skip
 def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
-    """Fetch standings and rating changes of Codeforces contests, so that models can be rated like participants.
+    """Fetch standings and rating changes of Codeforces contests, for the ratings of models.
 
     The file has points, penalties and earlier ratings, but no handles. After an interruption, the same command
     continues.
@@ -356,10 +355,7 @@ def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> 
 
     path = out or default_path()
     to_continue = f"the contests so far are in {path}; the same command continues"
-    with (
-        report_user_errors(CurateError, OSError, interrupt_message=to_continue),
-        ProgressBar(" contests") as progress,
-    ):
+    with report_user_errors(CurateError, OSError, interrupt_message=to_continue), ProgressBar(" contests") as progress:
         ids = parse_contest_ids(contests)
         done = fetch_contests(ids, path, base_url=base_url, pause_seconds=pause, progress=progress)
     for id, why in done.failure_reasons.items():

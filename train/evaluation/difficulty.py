@@ -1,8 +1,7 @@
 """Solve rates of a model on the problems of a dataset, for `curate difficulty`. Begin with `measure_difficulty`.
 
-Completions are journaled before they are judged, and each verdict when it arrives. After SIGKILL, the same command
-judges existing samples, and samples only the missing ones. The result is the table `difficulty/` of the dataset, with
-one row for each problem and model; curate/difficulty/table.py explains its columns.
+Completions are journaled before they are judged, and each verdict when it arrives, so a repeated command resumes. The
+result is the table `difficulty/` of the dataset (curate/difficulty/table.py), with a row for each problem and model.
 """
 
 import hashlib
@@ -48,7 +47,7 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 
 @dataclass(frozen=True, slots=True)
 class DifficultySettings:
-    """Sampling settings of a model: n samples of each problem, from which pass@k is estimated.
+    """Sampling settings of a model, with n samples of each problem for the estimate of pass@k.
 
     engine     vLLM options that affect completions (EngineOptions.sample_affecting_options)
     languages  accepted languages of completions; see rewards.extract
@@ -72,7 +71,7 @@ class DifficultySettings:
             raise CurateError(f"pass@{self.k} needs at least {self.k} samples, not {self.n}: give a larger --n.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain values; prompt, engine and languages as text, empty for the default."""
+        """Return the settings as JSON values; prompt, engine and languages as text, empty for the default."""
         languages = "" if self.languages == PYTHON_ONLY else " ".join(self.languages)
         texts = {
             "prompt": _encode_table(self.prompt.as_table()),
@@ -82,7 +81,7 @@ class DifficultySettings:
         return {**asdict(self), **texts}
 
 
-# Samples with different values of these are not mixed.
+# Settings that must be equal for all samples of a model.
 _FIXED = ("temperature", "top_p", "max_tokens", "seed", "prompt", "engine", "languages")
 
 
@@ -90,10 +89,9 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
     """Resolve the settings of a call.
 
     overrides  the user's settings; prompt is a table as for read_prompt, engine a table of options
-    earlier    recorded settings of the model's existing samples; None: there are none
+    earlier    recorded settings of the model's existing samples, which are the defaults; None if there are none
 
-    Other settings keep their earlier values, or get their defaults. Raises CurateError if the overrides conflict with
-    existing samples.
+    Raises CurateError if the overrides conflict with existing samples.
     """
     sampled: dict[str, Any] = {}
     if earlier is not None:
@@ -139,12 +137,12 @@ def _read_settings(rows: Iterable[Row]) -> dict[str, Any] | None:
 
 
 _SETTINGS = "settings"  # key of the samples' settings in the journal of verdicts
-_COLUMNS = ("id", "statement", "starter_code", "tests")  # columns of the dataset on which a sample depends
-_ANSWER = "expected_answer"  # as does this one, where a row has it
+_COLUMNS = ("id", "statement", "starter_code", "tests")  # inputs of a sample and its verdict, as _ANSWER
+_ANSWER = "expected_answer"  # may be empty
 
 
 def _require_fields(*fields: str) -> Callable[[Any], Row]:
-    """Return a reader of records that are objects with these fields. It raises ValueError for any other record."""
+    """Return a function that returns a record unchanged, or raises ValueError if it lacks one of these fields."""
 
     def read(record: Any) -> Row:
         if not (isinstance(record, dict) and record.keys() >= set(fields)):
@@ -159,10 +157,10 @@ class DifficultyMeasurement:
     """The outcome of one call.
 
     n_sampled    completions sampled in this call
-    n_scored     samples that got their verdict in this call
-    n_unscored   samples without a verdict, because the problem's own checker failed; the same command judges them again
-    n_refused    prompts that the model refused; the same command retries them
-    left_out     numbers of untrusted rows, which are not sampled, by the reasons of curate.trust
+    n_scored     samples judged in this call
+    n_unscored   samples without a verdict, because the problem's checker failed; the same command retries them
+    n_refused    prompts refused by the model; the same command retries them
+    left_out     number of excluded untrusted rows by reason (see curate.trust)
     """
 
     settings: DifficultySettings
@@ -185,17 +183,17 @@ def measure_difficulty(
     packages: Sequence[Package] = (),
     progress: Progress = no_progress,
 ) -> DifficultyMeasurement:
-    """Sample the model on every trusted problem until n completions are judged; write the counts into the dataset.
+    """Sample the model n times on every trusted problem, judge the completions, and write the counts into the dataset.
 
-    overrides     the user's settings; the others keep their values from earlier samples, or the defaults
+    overrides     the user's settings; the defaults are those of earlier samples
     open_sampler  called only if samples are missing
     open_sandbox  called only if verdicts are missing
-    resample      drop the earlier samples of this model
-    trust         rows to sample; `left_out` of the result counts the others
-    packages      importable packages; verdicts under other packages do not count
+    resample      whether to drop the model's existing samples; otherwise they are reused
+    trust         policy for the rows to sample
+    packages      importable packages, an input of the verdicts
 
-    Reuses existing samples; an error keeps the samples before it. Raises CurateError if the dataset was altered, no row
-    is trusted, or existing samples have other settings, and whatever `open_sampler` and the sampler raise.
+    Raises CurateError if the dataset was altered, no row is trusted, or existing samples have other settings, and the
+    errors of `open_sampler` and the sampler.
     """
     stored = Dataset(dataset).require_problems()
     check_trusted(dataset, trust, progress=progress)
@@ -210,7 +208,7 @@ def measure_difficulty(
             completions_path.unlink(missing_ok=True)
         rows = {} if resample else {row["id"]: row for row in solve_rates.read(dataset) if row["model"] == model}
         with ResultJournal(verdicts_path) as verdicts, ResultJournal(completions_path) as completions:
-            # A filtered dataset has no journal; the rows of its table have the settings.
+            # A filtered dataset has a table but no journal.
             recorded = verdicts.load(_SETTINGS, _require_fields(*_FIXED)) if _SETTINGS in verdicts else None
             settings = choose_settings(model, overrides, recorded or _read_settings(rows.values()))
             if recorded != settings.to_dict():
@@ -229,13 +227,13 @@ def measure_difficulty(
             table = [
                 {**rows[id], **solve_rates.estimate_pass_rates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
                 if id in finished
-                else samples.row(id, digest)
+                else samples.build_row(id, digest)
                 for id, digest in digests.items()
             ]
             still_unscored, refused = samples.list_unjudged(), samples.list_unsampled()
         n_unscored = len(still_unscored) - len(refused)
         if not n_unscored:
-            completions_path.unlink(missing_ok=True)  # all are judged, and it is by far the largest file
+            completions_path.unlink(missing_ok=True)
         solve_rates.replace_model_rows(dataset, model, table)
         refresh_report(dataset)
     return DifficultyMeasurement(
@@ -249,7 +247,6 @@ def measure_difficulty(
 
 
 def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequence[Package]) -> str:
-    """Return a digest of everything that a problem's samples and their verdicts depend on."""
     content = [
         *(problem[column] for column in _COLUMNS),
         *([problem[_ANSWER]] if problem.get(_ANSWER) else []),
@@ -268,9 +265,9 @@ def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequen
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """The samples of all unfinished problems: missing ones, and existing completions and verdicts.
+    """The samples of all unfinished problems, in two journals.
 
-    digests: by problem, the prefix of its samples' keys in both journals
+    digests: prefix of the keys in both journals, by problem id
     """
 
     stored: Dataset
@@ -286,10 +283,10 @@ class _Samples:
         open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]] | None,
         open_sandbox: Callable[[], Sandbox],
     ) -> None:
-        """Judge the unjudged samples of an earlier call, then sample and judge the missing ones.
+        """Judge the existing completions, then sample and judge the missing ones.
 
         n_unscored    number of samples without a verdict
-        open_sampler  None: no sample is missing
+        open_sampler  None if no completion is missing
         """
         n_total = self.settings.n * len(self.digests)
         n_known = n_total - n_unscored
@@ -303,8 +300,7 @@ class _Samples:
                 ):
                     self._record(judged, n_known, n_total)
 
-    def row(self, id: str, digest: str) -> Row:
-        """Build the table row of a problem."""
+    def build_row(self, id: str, digest: str) -> Row:
         keys = self._sample_keys(digest)
         read = _require_fields("verdict", "n_tokens", "truncated")
         records = [self.verdicts.load(key, read) for key in keys if key in self.verdicts]
@@ -312,20 +308,18 @@ class _Samples:
         return solve_rates.build_row(id, digest, self.settings.to_dict(), records, n_sampled=n_sampled)
 
     def list_unjudged(self) -> list[str]:
-        """Return the keys of samples without a verdict."""
         return [
             key for digest in self.digests.values() for key in self._sample_keys(digest) if key not in self.verdicts
         ]
 
     def list_unsampled(self) -> list[str]:
-        """Return the keys of samples without a completion, because missing or refused."""
         return [key for key in self.list_unjudged() if key not in self.completions]
 
     def _sample_keys(self, digest: str) -> list[str]:
         return [sample_key(digest, number) for number in range(self.settings.n)]
 
     def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
-        """Journal the verdicts as they arrive, report progress, and return the number of verdicts."""
+        """Journal the verdicts as they arrive, and report progress. Return the total number of verdicts."""
         stage = f"sample {self.settings.model}"
         self.progress(stage, n_known, n_total)
         for request, sample in judged:
@@ -346,7 +340,6 @@ class _Samples:
         self.completions.add(request.key, record)
 
     def _read_unjudged(self) -> Iterator[Sample]:
-        """Yield the completions without a verdict."""
         for request in self._iterate_requests(lambda key: key in self.completions):
             record = self.completions.load(request.key, _require_fields("text", "finish_reason", "n_tokens"))
             truncated = record["finish_reason"] == "length"
@@ -356,7 +349,7 @@ class _Samples:
             )
 
     def _iterate_requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
-        """Yield the samples without a verdict whose key satisfies `is_wanted`, problem by problem."""
+        """Yield the unjudged samples with keys that satisfy `is_wanted`, problem by problem."""
         for problem in self.stored.rows("data", sorted({*_COLUMNS, _ANSWER, *TEST_COLUMNS})):
             digest = self.digests.get(problem["id"])
             keys = self._sample_keys(digest) if digest else []

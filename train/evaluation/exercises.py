@@ -43,13 +43,13 @@ _MAX_SHOWN = 5  # ids in a message
 
 
 def parse_suite(text: str) -> tuple[str, str]:
-    """Return the name of a suite and the location of its rows.
+    """Parse a value of --suite into the name of a suite and the location of its rows.
 
     text: NAME, NAME=LOCATION, or NAME?option=value for the rows on the Hub
 
     Raises CurateError for an unknown name.
     """
-    end = min((place for place in (text.find("="), text.find("?")) if place >= 0), default=len(text))
+    end = min((index for index in (text.find("="), text.find("?")) if index >= 0), default=len(text))
     name, rest = text[:end], text[end:]
     if name not in NAMES:
         near = get_close_matches(name, NAMES, 1)
@@ -63,23 +63,23 @@ def parse_suite(text: str) -> tuple[str, str]:
 
 def _hub_location(name: str, options: str) -> str:
     """Return a suite's Hub id with options; "" if it has none."""
-    place = _BY_NAME[name].hub_id if name in _BY_NAME else ""
-    return place and place + (options.replace("?", "&", 1) if "?" in place else options)
+    hub_id = _BY_NAME[name].hub_id if name in _BY_NAME else ""
+    return hub_id and hub_id + (options.replace("?", "&", 1) if "?" in hub_id else options)
 
 
 def format_ids(ids: Sequence[str]) -> str:
-    """List the first ids, and the number of the others."""
+    """Format the first ids and the number of the rest."""
     more = len(ids) - _MAX_SHOWN
     return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def has_dates(name: str) -> bool:
-    """Return whether a date window can apply to a suite; for a dataset, only reading it can tell."""
+    """Return whether a date window can apply to a suite; True for a dataset, which may have dates."""
     return name not in _BY_NAME or _BY_NAME[name].has_dates
 
 
 def choose_suite(table: TableFiles, name: str = "") -> RowSuite:
-    """Return the suite that reads a table: the named one or, without a name, the only one that can.
+    """Return the named suite or, without a name, the only suite that can read the table.
 
     Raises CurateError if the named suite cannot read it, or if none or several can.
     """
@@ -123,15 +123,15 @@ def read_exercises(
 
     location      folder or Hub id of a dataset that curate built, or file, folder or Hub id of a suite's rows
     window        FROM..TO, inclusive range of contest dates; empty: all
-    max_problems  maximum number of problems, a reproducible choice; 0: all
+    max_problems  maximum number of problems, chosen by the hash of their ids; 0: all
     suite         name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the rows
-    trust         rows of a dataset to use; a warning counts the others
+    trust         policy for a dataset's rows; a warning counts the excluded ones
     prompt        format of the prompt
     languages     accepted languages of completions
     settings      form, mode, extraction and time limits; see protocols/
 
-    Raises CurateError if there is no such set, several suites can read it and none is named, the dataset was altered,
-    or no problem is left.
+    Raises CurateError if no suite can read the location, several unnamed suites can, the dataset was altered, or no
+    problem is left.
     """
     options = SuiteOptions(_parse_window(window), prompt, languages, settings)
     left_out: Counter[str] = Counter()

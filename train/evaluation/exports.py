@@ -4,8 +4,8 @@ lcb              for LiveCodeBench's custom evaluator: the programs of all sampl
 lcb-leaderboard  for LiveCodeBench's leaderboard and its computation of scores: completions with our verdicts
 evalplus         for EvalPlus: a line with a program for each sample
 
-LiveCodeBench's own code selects rows by two dates, compared with contest times: --end_date 2025-01-04 excludes a
-contest on that day at 15:00, but not at 00:00. It takes all rows between two dates, so each needs programs.
+LiveCodeBench's own code takes all rows between two dates, so each row needs programs. It compares dates with contest
+times: --end_date 2025-01-04 excludes a contest on that day at 15:00, but not at 00:00.
 """
 
 import json
@@ -39,9 +39,9 @@ _WITHOUT_PROBLEMS = "Evaluate without --problems; existing samples are reused."
 
 @dataclass(frozen=True, slots=True)
 class ExportData:
-    """A result with its completions and exercises.
+    """A result with its exercises and completions.
 
-    records: completions of each problem by id, one per sample and in their order
+    records: completions of each problem by id, in sampling order
     """
 
     loaded_result: LoadedResult
@@ -52,7 +52,7 @@ class ExportData:
         return self.loaded_result.result
 
     def extract_sources(self, id: str) -> list[str]:
-        """Return the source code of each completion of a problem; "" for a completion without a program.
+        """Extract the program from each completion of a problem; "" for a completion without one.
 
         Raises CurateError if the completions are not programs in Python.
         """
@@ -60,15 +60,17 @@ class ExportData:
 
 
 def load_export_data(path: Path, form: str) -> ExportData:
-    """Read a result for a form, with its completions.
+    """Read a result and its completions for an export.
 
-    Raises CurateError if the form does not support its suite, or if a completion is missing.
+    form: one of SUITES
+
+    Raises CurateError if the form does not support the result's suite, or if a completion is missing.
     """
     loaded = load_result(read_result(path))
     suites, suite = SUITES[form], loaded.result.given_suite
     if suite not in suites:
         raise CurateError(
-            f"{path} is the result on {suite or 'a suite without a name'}, and {form} takes "
+            f"{path} is the result on {suite or 'a suite without a name'}, but {form} takes "
             f"results on {' or '.join(suites)}. Evaluate with --suite {suites[0]}=PATH."
         )
     keys = {problem.id: list_sample_keys(problem) for problem in loaded.result.outcomes}
@@ -111,11 +113,11 @@ def format_evalplus_samples(data: ExportData) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LiveCodeBenchSelection:
-    """The evaluated rows of LiveCodeBench, as its own code would select them.
+    """The evaluated rows of LiveCodeBench.
 
     rows        rows between the dates, in LiveCodeBench's order
-    dates       first and last date for LiveCodeBench; None: all rows
-    unreadable  ids of unreadable rows, which were not sampled. Their programs are empty, and count as wrong
+    dates       values of --start_date and --end_date that select these rows; None: all rows
+    unreadable  ids of unreadable rows, exported with empty programs, which count as wrong
     """
 
     rows: tuple[Row, ...]
@@ -131,8 +133,8 @@ class LiveCodeBenchSelection:
 def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     """Select the evaluated rows by LiveCodeBench's dates.
 
-    Raises CurateError if dates select other rows as well. These cannot have placeholders: LiveCodeBench drops pass@k if
-    one problem has fewer than k samples, and counts an empty program as wrong.
+    Raises CurateError if no dates select exactly these rows. Other rows cannot have placeholders: LiveCodeBench drops
+    pass@k if one problem has fewer than k samples, and counts an empty program as wrong.
     """
     found = read_rows(select_files(locate(data.result.location)), _COLUMNS, _OPTIONAL)
     rows = [row for row in found if not isinstance(row, UnreadableRow)]
@@ -148,7 +150,7 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     left_out = [_problem_id(row) for row in rows if _problem_id(row) in not_evaluated - unreadable]
     if left_out:
         raise CurateError(
-            f"{format_ids(left_out)} were not evaluated, and LiveCodeBench takes all problems between two dates. "
+            f"{format_ids(left_out)} were not evaluated, but LiveCodeBench takes all problems between two dates. "
             f"{_WITHOUT_PROBLEMS}"
         )
     days = [_parse_contest_time(row).date() for row in rows if _problem_id(row) in evaluated]
@@ -171,12 +173,11 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
 
 
 def _problem_id(row: Row) -> str:
-    """Return our id of a problem."""
     return _PREFIX + optional_text(row["question_id"])
 
 
 def _parse_contest_time(row: Row) -> datetime:
-    """Return the date of a row's contest. Raises CurateError if it is missing."""
+    """Parse the time of a row's contest. Raises CurateError if it is missing."""
     try:
         return datetime.fromisoformat(str(row["contest_date"]))
     except ValueError:
@@ -188,27 +189,26 @@ def _midnight(day: date) -> datetime:
 
 
 def _extract_sources(row: Row, data: ExportData) -> list[str]:
-    """Return a program for each sample of a problem; empty ones for an unreadable problem."""
+    """Return a program for each sample of a row; empty programs for an unreadable row."""
     id = _problem_id(row)
     return data.extract_sources(id) if id in data.records else [""] * data.result.k
 
 
 def format_lcb_samples(data: ExportData, selection: LiveCodeBenchSelection) -> str:
-    """Format the file for LiveCodeBench's custom evaluator."""
     found = [{"question_id": row["question_id"], "code_list": _extract_sources(row, data)} for row in selection.rows]
     return json.dumps(found, indent=1) + "\n"
 
 
 def leaderboard_path(data: ExportData) -> Path:
-    """Return the path that the leaderboard expects, below the folder of all models.
+    """Return the leaderboard's path for the file, relative to the folder of all models.
 
-    Raises CurateError if the temperature is unknown, as for samples of a file.
+    Raises CurateError if the result has no temperature, such as for `curate evaluate --samples`.
     """
     result = data.result
     if "temperature" not in result.sampling:
         raise CurateError(
-            f"{result.path} does not have the temperature of its samples, which is in the name of the leaderboard's "
-            "file. Export with --to lcb, which needs none."
+            f"{result.path} has no temperature, which is part of the name of the leaderboard's file. Export with "
+            "--to lcb, which needs none."
         )
     name = f"Scenario.codegeneration_{result.k}_{float(result.sampling['temperature'])}_eval_all.json"
     return Path(short_model_name(result.model)) / name

@@ -4,11 +4,11 @@
     def humaneval_plus() -> Task:
         return curate_task("humaneval+=HumanEvalPlus.jsonl.gz")
 
-A custom task takes the dataset and the scorer of the same suite. inspect_ai logs the scorer's arguments, so `inspect
-score` can judge the completions of a log again.
+A custom task needs the dataset and the scorer of the same suite. inspect_ai logs the scorer's arguments, so `inspect
+score` can judge the completions in a log again.
 
-All completions of a run share a sandbox, opened for the first completion and closed at the end of the run. It runs on
-this machine or, if CURATE_URL is set, behind that service, with the packages of CURATE_PACKAGES.
+All completions of a run share a sandbox: local or, if CURATE_URL is set, a service, with the packages of
+CURATE_PACKAGES.
 """
 
 import threading
@@ -35,16 +35,16 @@ from train.evaluation.protocols.settings import OWN_FORM, PROTOCOLS, SuiteSettin
 from train.evaluation.suites.suite import Exercise
 
 EXERCISE_ID_KEY = "curate_exercise"  # metadata key for the exercise's id, if the sample has another
-_MAX_SUITES = 4  # kept in memory with all their tests
+_MAX_SUITES = 4  # cached in memory with all their tests
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _threads = CapacityLimiter(64)  # separate from inspect_ai's own threads; each only waits
 
 
 def curate_task(suite: str, window: str = "", protocol: str = "", form: str = "") -> Task:
-    """Return a task that samples and judges a suite as `curate evaluate` does, with the same settings.
+    """Return a task that samples and judges a suite with the settings of `curate evaluate`.
 
-    Temperature, top_p, tokens, stops and the number of samples (as epochs) are the protocol's or, without one, those of
-    `curate evaluate`. Options of `inspect eval` override them. The arguments are those of curate_dataset.
+    These include the sampling options and, as epochs, the number of samples. Options of `inspect eval` override them.
+    The arguments are those of curate_dataset.
     """
     used = resolve_suite_settings(suite, window, protocol, form)
     return Task(
@@ -69,7 +69,7 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
     protocol  name of a protocol, see `curate evaluate --protocol`; empty: none
     form      form of the prompt, see `curate evaluate --form`; empty: the protocol's, or ours
 
-    Raises CurateError for unknown names, an unreadable suite, and forms in which the model continues a given text.
+    Raises CurateError for unknown names, an unreadable suite, and forms in which the model continues a text.
     """
     samples = [_make_sample(exercise) for exercise in load_exercises(suite, window, protocol, form).values()]
     return MemoryDataset(samples, name=suite, location=suite)
@@ -79,11 +79,11 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
 def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = "") -> Scorer:
     """Return a scorer that judges completions as `curate evaluate` does. The arguments are those of curate_dataset.
 
-    A sample's exercise is named by its metadata "curate_exercise", or else by the sample's id. A failing sandbox is an
-    error of the sample, and a completion without a verdict is not scored; neither counts as wrong. Raises CurateError
-    as curate_dataset does, and if the suite has no exercise for a sample.
+    The metadata "curate_exercise" or, without it, the sample's id identifies the exercise. If the sandbox fails, the
+    sample has an error; without a verdict, it is not scored. Neither counts as wrong. Raises CurateError as
+    curate_dataset does, and if the suite has no exercise for a sample.
     """
-    load_exercises(suite, window, protocol, form)  # report errors of the suite before sampling
+    load_exercises(suite, window, protocol, form)  # raise its errors before sampling
 
     async def score(state: TaskState, target: Target) -> Score:
         id = str(state.metadata.get(EXERCISE_ID_KEY, state.sample_id))
@@ -116,10 +116,10 @@ def resolve_suite_settings(suite: str, window: str, protocol: str, form: str) ->
 
 @lru_cache(_MAX_SUITES)
 def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping[str, Exercise]:
-    """Return the exercises of a suite by id. Raises CurateError if there is no such suite, or it is unreadable.
+    """Read the exercises of a suite, by id. Raises CurateError if there is no such suite, or it is unreadable.
 
-    inspect_ai sends messages. So exercises in which the model continues plain text, or its own message, raise
-    CurateError, too: most services would reply to such a chat instead of continuing it.
+    Also raises CurateError if the model continues plain text or its own message: inspect_ai sends chats, and most
+    services would reply to such a chat instead of continuing it.
     """
     name, location = parse_suite(suite)
     settings = resolve_suite_settings(suite, window, protocol, form)
@@ -127,8 +127,8 @@ def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping
     for exercise in found:
         if isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user":
             raise CurateError(
-                f"{suite}: in this form the model continues a text that is already begun, which this harness "
-                "cannot ask for. Use `curate evaluate`, or another form, such as evalplus-thinking."
+                f"{suite}: in this form the model continues a text, which inspect_ai cannot request. Use `curate "
+                "evaluate`, or another form, such as evalplus-thinking."
             )
     return {exercise.id: exercise for exercise in found}
 
@@ -147,33 +147,32 @@ def _make_sample(exercise: Exercise) -> Sample:
 def _judge(exercise: Exercise, completion: str) -> JudgeResult:
     """Judge a completion.
 
-    Raises SandboxError if the sandbox fails: a retry may succeed. Raises NoVerdictError if the exercise cannot judge
-    this completion, for example because its checker fails.
+    Raises SandboxError if the sandbox fails, and NoVerdictError if the exercise cannot judge this completion, for
+    example because its checker fails. Only the former may succeed on a retry.
     """
     try:
         return exercise.judge_completion(completion, _sandbox.get())
     except (SandboxError, NoVerdictError):
         raise
-    except Exception as error:  # most likely RefereeError; no completion may end the evaluation of the others
+    except Exception as error:  # usually RefereeError; it must not end the evaluation of other completions
         raise NoVerdictError(f"{exercise.id}: its tests cannot judge this completion: {error}") from error
 
 
 class LazySandbox:
-    """The sandbox of a run, opened on first use. Thread-safe. If still open, it ends with the process."""
+    """The sandbox of a run, opened on first use. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sandbox: Sandbox | None = None
 
     def get(self) -> Sandbox:
-        """Return the sandbox, opened if necessary. Raises SandboxError if that fails."""
+        """Return the sandbox, and open it on the first call. Raises SandboxError if that fails."""
         with self._lock:
             if self._sandbox is None:
                 self._sandbox = options_from_environment().open()
             return self._sandbox
 
     def close(self) -> None:
-        """Close the sandbox, if open; the next `get` opens another."""
         with self._lock:
             sandbox, self._sandbox = self._sandbox, None
         if sandbox is not None:

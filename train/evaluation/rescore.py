@@ -1,6 +1,6 @@
-"""Rejudging of a result's stored completions, with other tests or another extraction rule, without sampling.
+"""Rejudging of a result's stored completions, with other tests or another extraction rule.
 
-A result file has neither exercises nor completions: exercises are read again from the location in the file, completions
+A result file has neither exercises nor completions. Exercises are read from the location in the file, and completions
 from the samples file in the same folder.
 """
 
@@ -28,14 +28,13 @@ from train.evaluation.suites.suite import Exercise
 
 NO_VERDICT = "no verdict"
 _REEVALUATE_HINT = "Run the same `curate evaluate` again, which reuses its samples."
-_MAX_SHOWN = 5  # ids in a message
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedResult:
-    """A result whose completions can be judged again and exported.
+    """A result with its exercises.
 
-    result      with the caller's suite and extraction, if given
+    result      the result, with the caller's suite and extraction rule, if given
     exercises   all exercises of its suite by id, evaluated or not
     """
 
@@ -44,7 +43,6 @@ class LoadedResult:
 
     @property
     def missing_ids(self) -> list[str]:
-        """Return the ids of the problems that the rows lack."""
         return [problem.id for problem in self.result.outcomes if problem.id not in self.exercises]
 
     @property
@@ -61,18 +59,17 @@ def samples_path(result: Path) -> Path:
 
 
 def list_sample_keys(problem: ProblemOutcomes) -> list[str]:
-    """Return the keys of a problem's samples."""
     return [sample_key(problem.samples_digest, number) for number in range(len(problem.correct))]
 
 
 def load_result(result: Result, suite: str | None = None, extraction: str | None = None) -> LoadedResult:
-    """Read the exercises of a result again, from the location in its file.
+    """Read the exercises of a result from the location in its file.
 
     suite       NAME=PATH of other rows with the same problems; None: the result's
-    extraction  another extraction rule; None: the result's
+    extraction  extraction rule; None: the result's
 
-    Raises CurateError if the file does not identify its samples, or the rows are missing. Only rows given by `suite`
-    may lack problems of the result.
+    Raises CurateError if the file does not identify its samples, or the rows are missing. Only the rows of `suite` may
+    lack problems of the result.
     """
     if "given" not in result.suite_metadata or not all(problem.samples_digest for problem in result.outcomes):
         raise CurateError(f"{result.path} does not identify its completions. {_REEVALUATE_HINT}")
@@ -81,13 +78,13 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         result = replace(result, suite_metadata={**result.suite_metadata, "given": name, "location": location})
     if extraction is not None:
         table = result.protocol.get("table", {"name": None})
-        instead = {**result.protocol.get("overrides", {}), "extraction": extraction}
-        result = replace(result, protocol={"table": table, "overrides": instead})
+        overrides = {**result.protocol.get("overrides", {}), "extraction": extraction}
+        result = replace(result, protocol={"table": table, "overrides": overrides})
     found = read_exercises(
         result.location,
         result.window,
         suite=result.given_suite,
-        trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the result's problems determine which rows count
+        trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the result determines the rows in use
         prompt=read_prompt(result.prompt),
         languages=result.languages,
         settings=restore_settings(result.protocol, result.given_suite),
@@ -100,10 +97,10 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
 
 @dataclass(frozen=True, slots=True)
 class RescoreResult:
-    """The outcome of judging again.
+    """The outcome of a rescore.
 
-    result           with the new verdicts
-    verdict_changes  (old verdict, new verdict, number of samples), the most frequent changes first
+    result           result with the new verdicts
+    verdict_changes  (old verdict, new verdict, number of samples), the most frequent first
     """
 
     result: Result
@@ -121,10 +118,10 @@ def rescore(
 ) -> RescoreResult:
     """Judge the completions of a result again, and store them with their verdicts in `samples`.
 
-    samples       may be the result's own samples file, unless rows lack problems or completions are truncated; an
-                  interrupted call continues there
-    dependencies  dependencies of verdicts besides the exercises, such as packages; JSON values
-    shortening    truncates completions before they are judged; None: no truncation
+    samples       file for the samples, in which an interrupted call resumes. It may be the result's own file, unless
+                  rows lack problems or completions are truncated
+    dependencies  further inputs of verdicts, such as packages, as JSON values
+    shortening    truncation of completions before they are judged; None: no truncation
 
     Raises CurateError if judged completions are missing, the rows have none of the problems, or the sandbox fails
     repeatedly.
@@ -190,11 +187,11 @@ def rescore(
     )
 
 
-def _fill_metadata(metadata: ProblemMetadata, recorded: ProblemMetadata) -> ProblemMetadata:
-    """Fill unknown metadata of the rows from the result, which may have some from Codeforces' contests."""
+def _fill_metadata(recorded: ProblemMetadata, of_row: ProblemMetadata) -> ProblemMetadata:
+    """Fill unknown metadata of a row from the result, which may have some from Codeforces' contests."""
     return replace(
-        recorded,
-        difficulty=metadata.difficulty if recorded.difficulty is None else recorded.difficulty,
-        platform=recorded.platform or metadata.platform,
-        date=recorded.date or metadata.date,
+        of_row,
+        difficulty=recorded.difficulty if of_row.difficulty is None else of_row.difficulty,
+        platform=of_row.platform or recorded.platform,
+        date=of_row.date or recorded.date,
     )

@@ -1,6 +1,6 @@
 """A result's metadata about model and suite, and the dependencies of its samples and verdicts.
 
-The weights digest covers names, sizes and pieces of files, because reading all of 30 GB takes minutes. It distinguishes
+The weights digest covers names, sizes and samples of files, because reading 30 GB takes minutes. It distinguishes
 checkpoints, but may miss a changed byte.
 """
 
@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 _ENDINGS = (".safetensors", ".bin")
 _END_BYTES = 1 << 20  # at each end of a file
 _CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # equally spaced in between
-_SECONDS = 5.0  # for a server's self-description
+_SECONDS = 5.0  # time limit of a request
 
 
 def model_metadata(model: str, base_url: str | None, revision: str | None = None) -> dict[str, Any]:
     """Return the metadata of a model, without unknown keys.
 
-    base_url  of a server that runs the model; None: vLLM in this process
-    revision  of a model on the Hub; None: the newest in the Hub's cache
+    base_url  URL of the model's server; None: vLLM in this process
+    revision  revision on the Hub; None: the newest in the Hub's cache
     """
     metadata: dict[str, Any] = {"name": model, "base_url": base_url}
     if base_url is not None:
@@ -55,7 +55,6 @@ def model_metadata(model: str, base_url: str | None, revision: str | None = None
 
 
 def list_weight_files(folder: Path) -> list[Path]:
-    """Return the files with the weights of a model in a folder."""
     return sorted(path for path in folder.glob("*") if path.suffix in _ENDINGS)
 
 
@@ -74,7 +73,7 @@ def quick_weights_digest(folder: Path) -> str | None:
 
 
 def _sampled_ranges(size: int) -> Iterator[tuple[int, int]]:
-    """Yield the offset and length of each piece of a file to read."""
+    """Yield (offset, length) of each range of a file to read."""
     if size <= 2 * _END_BYTES + _CHUNKS * _CHUNK_BYTES:
         yield 0, size
         return
@@ -85,7 +84,6 @@ def _sampled_ranges(size: int) -> Iterator[tuple[int, int]]:
 
 
 def _find_commit(model: str, revision: str | None) -> str | None:
-    """Return the commit of a model in the Hub's cache; None if not cached."""
     try:
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
@@ -104,7 +102,7 @@ def _describe_vllm() -> dict[str, str]:
 
 
 def _describe_engine(base_url: str) -> dict[str, str]:
-    """Return a server's report about its engine; empty unless it is vLLM's own server."""
+    """Request the engine and its version; empty unless vLLM itself is the server."""
     models = _get_json(base_url, "/models").get("data")
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
     if "vllm" not in owners:
@@ -115,7 +113,7 @@ def _describe_engine(base_url: str) -> dict[str, str]:
 
 
 def _get_json(url: str, path: str) -> dict[str, Any]:
-    """Return the JSON object at an address; {} on any failure, since it is only informational."""
+    """Return the JSON object at a URL; {} on any failure."""
     from sandbox.http_client import HttpClient, ServerUnreachable
     from train.sampling.http import get_with_retries
 
@@ -135,8 +133,8 @@ def suite_metadata(
 ) -> dict[str, Any]:
     """Return a result's metadata about its suite.
 
-    suite   name of the suite; empty: none was named
-    window  requested FROM..TO; the problems may span less
+    suite   name of the suite; empty: unnamed
+    window  requested dates, FROM..TO; the problems may span less
     """
     path = Path(split_location(location)[0]).expanduser()
     digest = {}
@@ -162,9 +160,9 @@ def suite_metadata(
 
 
 def _suite_tests_source(location: str, suite: str) -> str | None:
-    """Return "dataset" for the tests of a dataset, "official" for those of a suite; None if no suite reads the rows.
+    """Return "dataset" for the tests of a dataset, "official" for those of a suite; None if no suite can read the rows.
 
-    suite: name of the suite; empty: the one that can read the rows
+    suite: name of the suite; empty: the only one that can read the rows
     """
     if suite == dataset.NAME or any((Path(location).expanduser() / "data").glob("*.parquet")):
         return "dataset"
@@ -176,17 +174,16 @@ def _suite_tests_source(location: str, suite: str) -> str | None:
     return "official"
 
 
-def answer_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:
-    """Return the accepted languages of completions."""
+def list_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:
     judges = (exercise.judge for exercise in exercises)
     return next((judge.languages for judge in judges if isinstance(judge, SuiteJudge)), PYTHON_ONLY)
 
 
 def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptFormat, engine: EngineOptions) -> list[Any]:
-    """Return all that samples depend on, except the exercise and the seed, as plain values.
+    """Return the inputs of samples, except the exercise and the seed, as JSON values.
 
-    A model is identified by name and, for a folder, by sizes and times of its weight files. Default prompt and engine
-    add nothing, so earlier samples stay valid.
+    Name and, for a folder, sizes and times of weight files identify a model. Default prompt and engine add nothing, so
+    existing samples stay valid.
     """
     more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.sample_affecting_options()}
     files = [
@@ -197,5 +194,5 @@ def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptForm
 
 
 def verdict_dependencies(packages: Iterable[Package]) -> list[Any]:
-    """Return what verdicts depend on besides the exercise, as plain values: the importable packages."""
+    """Return the inputs of verdicts besides the exercise, as JSON values: the importable packages."""
     return [asdict(package) for package in packages]

@@ -8,8 +8,7 @@
 
 A file has a JSON object on each line, or one JSON list of them. As in the official evaluators, a problem without
 samples is an error, and unknown tasks are skipped with a warning. Several lines of a task are several samples, but two
-entries with a list are an error. pass@j is known up to the smallest number of samples of a problem. An empty program is
-a wrong sample.
+lists of one task are an error.
 """
 
 import hashlib
@@ -39,7 +38,7 @@ log = logging.getLogger(__name__)
 
 _WHOLE = "whole"  # extraction rule for programs
 _SOLUTION, _COMPLETION, _CODE, _OUTPUTS = "solution", "completion", "code_list", "output_list"
-_FIELDS = (_SOLUTION, _COMPLETION, _CODE, _OUTPUTS)  # if an object has several, the first one counts
+_FIELDS = (_SOLUTION, _COMPLETION, _CODE, _OUTPUTS)  # by precedence, for objects with several
 _ADVICE = (
     'An entry is {"task_id": ..., "solution": PROGRAM}, or {"question_id": ..., "code_list": [PROGRAM, ...]} for '
     "LiveCodeBench."
@@ -48,8 +47,6 @@ _JUDGE_SETTINGS = ("form", "mode", "extraction", "window", "test_seconds")  # se
 
 
 class _Entry(Struct):
-    """An object of a file."""
-
     task_id: str | int | None = None
     question_id: str | int | None = None
     solution: str | None = None
@@ -62,37 +59,37 @@ class _Entry(Struct):
 class SampleFile:
     """The samples in a file or folder.
 
-    field   field that has the samples: one of _FIELDS
-    texts   samples by task name, in the order of the file
-    places  first occurrence of each task, such as "line 3"
+    field      field with the samples: one of _FIELDS
+    texts      samples by task name, in the order of the file
+    locations  location of the first entry of each task, such as "line 3"
     """
 
     path: Path
     field: str
     texts: Mapping[str, tuple[str, ...]]
-    places: Mapping[str, str]
+    locations: Mapping[str, str]
 
     @property
     def name(self) -> str:
-        """Return the name of the file without extensions, the default name of the model."""
+        """Return the name of the file without extensions, which is the model's default name."""
         return self.path.name.partition(".json")[0]
 
     def as_table(self) -> dict[str, Any]:
-        """Return the section of a result about its samples, as JSON values."""
         table = {"file": str(self.path), "field": self.field}
         if self.path.is_file():
             with self.path.open("rb") as file:
                 table["file_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
         return table
 
-    def settings(self, protocol: str | None, suite: str, overrides: Mapping[str, Any]) -> EvaluationSettings:
-        """Return the settings for judging the samples.
+    def resolve_settings(self, protocol: str | None, suite: str, overrides: Mapping[str, Any]) -> EvaluationSettings:
+        """Resolve the settings for judging the samples.
 
-        protocol   supplies the window and time limit; None: all contests, and the suite's own limits
+        protocol   protocol with the window and time limit; None: all contests, and the suite's own limits
         suite      name of the suite; empty with --data
-        overrides  the user's overrides: window, k and extraction
+        overrides  the user's values of window, k and extraction
 
-        Raises CurateError if the protocol does not cover the suite, or if its programs do not begin with a prompt.
+        Raises CurateError if the protocol does not cover the suite, or for completions of a suite without programs that
+        begin with the prompt.
         """
         is_completion = self.field == _COMPLETION
         suites = [name for form in COMPLETION_FORMS if form.begins_program for name in form.suites]
@@ -111,21 +108,23 @@ class SampleFile:
         return EvaluationSettings(used, {"name": protocol, **{name: table[name] for name in _JUDGE_SETTINGS}})
 
     def assign(self, exercises: Sequence[Exercise], k: int | None = None) -> dict[str, tuple[str, ...]]:
-        """Return the samples of each exercise by id, and warn about the rest.
+        """Return the samples of each exercise by id, and warn about unknown tasks.
 
-        k: samples of each; None: all
+        k: samples of each exercise; None: all
 
-        Raises CurateError if an exercise has none or fewer than k, or its judge does not judge programs.
+        Raises CurateError if an exercise has no sample or fewer than k, or its judge does not judge programs.
         """
         for exercise in exercises:
             if not isinstance(exercise.judge, SuiteJudge | CallJudge):
-                raise CurateError(f"{self.path} has programs, and {exercise.id} asks for something else.")
+                raise CurateError(
+                    f"{self.path} has programs, but the judge of {exercise.id} takes none. Choose another --suite."
+                )
         ids = _map_names_to_ids(exercises)
         found: dict[str, tuple[str, ...]] = {}
         for name, texts in self.texts.items():
             if name in ids:
                 found[ids[name]] = found.get(ids[name], ()) + texts
-        unknown = [f"{name} ({self.places[name]})" for name in self.texts if name not in ids]
+        unknown = [f"{name} ({self.locations[name]})" for name in self.texts if name not in ids]
         missing = [exercise.id for exercise in exercises if not found.get(exercise.id)]
         if not found:
             raise CurateError(
@@ -135,7 +134,7 @@ class SampleFile:
         if missing:
             raise CurateError(
                 f"{self.path} has no sample of {len(missing)} of {len(exercises)} problems: {format_ids(missing)}. "
-                "Each problem counts: add what is missing, as an empty program where the model gave none."
+                "Each problem counts: add its samples, with an empty program if the model gave none."
             )
         few = [f"{id} ({len(texts)})" for id, texts in found.items() if len(texts) < (k or 1)]
         if few:
@@ -155,49 +154,51 @@ class SampleFile:
 
 
 def _map_names_to_ids(exercises: Sequence[Exercise]) -> dict[str, str]:
-    """Map the exercises' ids and, where unique, their parts after the suite name to the ids."""
+    """Map each exercise's id and, if unique, the id without the suite name to the id."""
     names = {exercise.id: exercise.id.partition("/")[2] for exercise in exercises}
-    times = Counter(names.values())
-    return {name: id for id, name in names.items() if name and times[name] == 1} | {id: id for id in names}
+    counts = Counter(names.values())
+    return {name: id for id, name in names.items() if name and counts[name] == 1} | {id: id for id in names}
 
 
 def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:
     """Read the samples in a file or in EvalPlus's folder.
 
-    extraction: rule that will extract programs; unless it takes whole texts, LiveCodeBench's files are read for their
-    completions instead of their programs
+    extraction: the user's extraction rule; None: undetermined. With a rule other than `whole`, reads the completions in
+    LiveCodeBench's files instead of the programs
 
-    Raises CurateError, with the place, if a sample is invalid, and if there are none.
+    Raises CurateError with the location of an invalid sample, and if there are none.
     """
     fields = (_OUTPUTS, *_FIELDS) if extraction not in (None, _WHOLE) else _FIELDS
     texts: dict[str, list[str]] = {}
-    places: dict[str, str] = {}
+    locations: dict[str, str] = {}
     field = ""
-    for place, value in _read_folder(path) if path.is_dir() else _read_values(path):
+    for location, value in _read_folder(path) if path.is_dir() else _read_values(path):
         try:
             entry = msgspec.convert(value, _Entry)
         except msgspec.ValidationError as error:
-            raise CurateError(f"{path}, {place}: {error}. {_ADVICE}") from None
+            raise CurateError(f"{path}, {location}: {error}. {_ADVICE}") from None
         name = str(entry.question_id if entry.task_id is None else entry.task_id)
         here = next((each for each in fields if getattr(entry, each) is not None), None)
         if here is None or (entry.task_id is None and entry.question_id is None):
-            raise CurateError(f"{path}, {place}: it names no task, or has no samples. {_ADVICE}")
+            raise CurateError(f"{path}, {location}: it names no task, or has no samples. {_ADVICE}")
         if field not in ("", here):
             raise CurateError(
-                f"{path}, {place}: {name} has {here}, and the entries before have {field}. Put them into two files."
+                f"{path}, {location}: {name} has {here}, but earlier entries have {field}. Put them into two files."
             )
         field, samples = here, getattr(entry, here)
-        if isinstance(samples, list) and name in places:
-            raise CurateError(f"{path}, {place}: {name} is in {places[name]} already. Put its samples into one {here}.")
-        places.setdefault(name, place)
+        if isinstance(samples, list) and name in locations:
+            raise CurateError(
+                f"{path}, {location}: {name} is in {locations[name]} already. Put its samples into one {here}."
+            )
+        locations.setdefault(name, location)
         texts.setdefault(name, []).extend(samples if isinstance(samples, list) else [samples])
     if not texts:
         raise CurateError(f"{path} has no samples. {_ADVICE}")
-    return SampleFile(path, field, {name: tuple(of_task) for name, of_task in texts.items()}, places)
+    return SampleFile(path, field, {name: tuple(of_task) for name, of_task in texts.items()}, locations)
 
 
 def _read_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the objects in a file, with their places."""
+    """Yield (location, object) for each object in a file."""
     with open_text(path) as file:
         text = file.read()
     if text.lstrip().startswith("["):
@@ -216,11 +217,11 @@ def _read_values(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_folder(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield an object for each program in a folder of EvalPlus, with its place."""
+    """Yield (location, object) for each program in a folder of EvalPlus."""
     for folder in sorted(path.iterdir()):
         for file in sorted(folder.glob("*.py"), key=lambda file: (len(file.stem), file.stem)):
-            place = f"{folder.name}/{file.name}"
+            location = f"{folder.name}/{file.name}"
             try:
-                yield place, {"task_id": folder.name.replace("_", "/"), _SOLUTION: file.read_text(encoding="utf-8")}
+                yield location, {"task_id": folder.name.replace("_", "/"), _SOLUTION: file.read_text(encoding="utf-8")}
             except UnicodeDecodeError as error:
-                raise CurateError(f"{path}, {place}: not UTF-8 ({shorten(error)}).") from None
+                raise CurateError(f"{path}, {location}: not UTF-8 ({shorten(error)}).") from None

@@ -1,8 +1,7 @@
-"""The samples of an evaluation in files, each under a key that identifies all that the completion depends on.
+"""The samples of an evaluation in append-only files, by cache key.
 
-`OUT.samples.jsonl` has a line for each judged sample, `OUT.samples.jsonl.unjudged` one for each completion that waits
-for its verdict, so a kill loses neither. A sample that is judged again, because tests changed, gets another line; the
-last line of a key counts. Files are append-only: a machine crash loses at most the line being written.
+`OUT.samples.jsonl` has a line for each judged sample, and `OUT.samples.jsonl.unjudged` one for each completion without
+a verdict. A rejudged sample gets another line; the last line of a key counts.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,11 +20,11 @@ class SampleRecord:
     """One sample of the exercise `id`: the completion and, once judged, its verdict.
 
     truncated        whether the completion reached the token limit
-    verdict          "" until known
+    verdict          empty until judged
     parts            verdicts on the parts of the tests, if they have parts
     reasoning        thinking that a server returned separately; not searched for a program
     n_prompt_tokens  length of the prompt; 0 if unknown
-    judge_digest     digest of all that the verdict depends on, except the completion
+    judge_digest     digest of all inputs of the verdict, except the completion
     """
 
     id: str
@@ -44,14 +43,13 @@ _read = partial(from_json, SampleRecord, ignore_unknown=True)
 
 
 def pending_path(path: Path) -> Path:
-    """Return the path of the completions that wait for their verdict."""
     return path.with_name(path.name + ".unjudged")
 
 
 class SampleStore(Closeable):
-    """The samples in a file, locked for one writing process.
+    """The samples in a file, locked for this process.
 
-    Raises CurateError if another process writes to it, or if it is damaged.
+    Raises CurateError if another process holds the lock, or if the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +60,7 @@ class SampleStore(Closeable):
             self._journals = stack.pop_all()
 
     def get(self, key: str) -> SampleRecord | None:
-        """Return the latest record of a sample; None if there is none. Raises CurateError if it is damaged."""
+        """Return the latest record of a sample; None if missing. Raises CurateError if it is damaged."""
         journal = next((journal for journal in (self._judged, self._unjudged) if key in journal), None)
         return None if journal is None else journal.load(key, _read)
 
@@ -74,7 +72,7 @@ class SampleStore(Closeable):
         (self._judged if record.verdict else self._unjudged).add(key, to_json(record))
 
     def close(self) -> None:
-        """Close the files. Remove empty ones and, once all completions are judged, `.unjudged`."""
+        """Close the files. Delete empty ones and, once all completions are judged, `.unjudged`."""
         if all(key in self._judged for key in self._unjudged):
             self._unjudged.remove()
             if not self._judged:
@@ -83,7 +81,7 @@ class SampleStore(Closeable):
 
 
 def iterate_samples(path: Path, keys: Collection[str]) -> Iterator[tuple[str, SampleRecord]]:
-    """Yield the latest record of each of these keys, without opening a file for writing.
+    """Yield the latest record of each of these keys, without locking the files.
 
     Raises OSError, and CurateError if a file is damaged.
     """

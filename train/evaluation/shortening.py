@@ -1,4 +1,4 @@
-"""Truncation of stored completions to fewer tokens, so samples of one length limit show the results of lower ones."""
+"""Truncation of stored completions to a lower token limit."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -12,14 +12,10 @@ from train.evaluation.sample_store import SampleRecord
 
 @dataclass(frozen=True, slots=True)
 class Shortening:
-    """Truncates completions to their first tokens.
+    """A truncation of completions, tokenized again, to their first `max_tokens` tokens.
 
-    Samples are stored as text and tokenized again. If the tokens differ from the sampled ones, the point of truncation
-    shifts accordingly.
-
-    max_tokens      the limit
-    tokenizer       of transformers
-    tokenizer_name  its name or folder
+    tokenizer       tokenizer of transformers
+    tokenizer_name  Hub id or folder of the tokenizer
     """
 
     max_tokens: int
@@ -28,7 +24,7 @@ class Shortening:
 
     @classmethod
     def load(cls, max_tokens: int, name: str) -> "Shortening":
-        """Load the tokenizer of a model. Raises CurateError if there is none of this name."""
+        """Load the tokenizer of a model. Raises CurateError if it cannot be loaded."""
         from transformers import AutoTokenizer
 
         advice = "Give the folder or the Hub id of the model's tokenizer: --tokenizer NAME"
@@ -41,15 +37,14 @@ class Shortening:
         return cls(max_tokens, tokenizer, name)
 
     def as_table(self) -> dict[str, Any]:
-        """Return the section of a result about its shortened samples."""
+        """Return the values of a result's section `sampling`."""
         return {"max_tokens": self.max_tokens, "cut_by_tokenizer": self.tokenizer_name}
 
     def samples_digest(self, digest: str) -> str:
-        """Derive the digest of a problem's shortened samples from that of its samples."""
         return hashlib.sha256(f"{digest} cut at {self.max_tokens}".encode()).hexdigest()[:32]
 
     def shorten(self, record: SampleRecord) -> SampleRecord:
-        """Truncate a sample to the limit and drop its verdict; reasoning counts before the completion."""
+        """Truncate a sample to the limit and drop its verdict; the tokens of its reasoning count first."""
         record = replace(record, verdict="", parts=(), judge_digest="")
         if 0 < record.n_tokens <= self.max_tokens:
             return record
@@ -60,7 +55,7 @@ class Shortening:
         return replace(record, reasoning=reasoning, text=text, n_tokens=n_reasoning + n_text, truncated=True)
 
     def _truncate(self, text: str, n: int) -> tuple[str, int]:
-        """Return the first n tokens of a text, and their number."""
+        """Truncate a text to n tokens. Return it with its number of tokens."""
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         if len(encoded["input_ids"]) <= n:
             return text, len(encoded["input_ids"])

@@ -1,5 +1,5 @@
-"""Simulated runs, for `curate plan`: the controller's rules, on a clock that jumps from event to event.
+"""Discrete-event simulation of runs, for `curate plan`.
 
-Begin with split.py, which finds the best split of GPUs between learner and engines, and simulate.py, which runs one.
+Begin with split.py, which finds the best split of GPUs between learner and engines. simulate.py simulates a split, and
 engine.py models the speed of engines and learner.
 """

@@ -1,7 +1,4 @@
-"""The speed of engines and a learner, from data sheets or measurements, and a simulated engine.
-
-A step of an engine samples one token of each of its running completions.
-"""
+"""The speed of engines and of a learner, and a simulated engine, which samples a token per completion in each step."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -11,23 +8,23 @@ from math import inf, sqrt
 from train.learning.flops import Flops
 
 _HALF_BYTES = 2  # bytes of a number in half precision
-_BANDWIDTH_SHARE = 0.6  # of a GPU's memory bandwidth that decoding reaches
-_PREFILL_SHARE = 0.5  # of its arithmetic that engines reach
-_TRAINING_SHARE = 0.35  # of its arithmetic that training reaches; prime-rl measures 0.1 to 0.37, by model and length
+_BANDWIDTH_SHARE = 0.6  # share of a GPU's memory bandwidth that decoding reaches
+_PREFILL_SHARE = 0.5  # share of a GPU's FLOPS that prefilling reaches
+_TRAINING_SHARE = 0.35  # share of a GPU's FLOPS that training reaches; prime-rl measures 0.1 to 0.37
 _STEP_SECONDS = 0.0015  # overhead of one step of an engine
-_CACHE_SHARE = 0.9  # the cache's share of the memory left by weights
-_ADMISSION_SHARE = 0.9  # of the cache; the rest is for the growth of running completions
-_LOAD_SECONDS = 2.0  # of an engine, for new weights
+_CACHE_SHARE = 0.9  # the KV cache's share of the memory left by weights
+_ADMISSION_SHARE = 0.9  # maximum share of the cache at admission; running completions grow into the rest
+_LOAD_SECONDS = 2.0  # time in which an engine loads new weights
 _PUBLISH_SECONDS = 5.0
 _SWITCH_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """The data sheet of a GPU; flops are dense and in half precision."""
+    """The data sheet of a GPU."""
 
     name: str
-    flops: float
+    flops: float  # per second, dense, in half precision
     bandwidth: float  # bytes per second
     memory: float  # bytes
 
@@ -40,41 +37,41 @@ GPUS = {"h100": H100, "a100": A100, "h200": H200}
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """The sizes of a model that determine its speed."""
+    """The sizes of a model that determine the speed of engines and learner."""
 
     parameters: float
     kv_bytes_per_token: float  # 2 * layers * key heads * width of a head * bytes of a number
     forward: Flops
-    training: Flops  # of a batch, recomputation included
+    training: Flops  # recomputation included
 
 
 @dataclass(frozen=True, slots=True)
 class EngineTimings:
-    """The speed of one engine. The time of a step is the sum of three terms, that of a prefill of two."""
+    """The speed of one engine. The first three terms add up to the time of a step."""
 
     step_seconds: float
     step_seconds_per_completion: float
     step_seconds_per_context_token: float
     prefill_seconds_per_token: float  # of a prompt or a recomputed cache
-    load_seconds: float  # for new weights
-    cache_tokens: float  # capacity of the cache
-    max_concurrent: int = 256  # completions sampled at once
-    prefill_seconds_per_pair: float = 0.0  # for each pair of tokens that attention compares
+    load_seconds: float  # to load new weights
+    cache_tokens: float  # capacity of the KV cache
+    max_concurrent: int = 256  # maximum number of running completions
+    prefill_seconds_per_pair: float = 0.0  # additional time per pair of tokens in attention
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerTimings:
     """The speed of the learner."""
 
-    seconds_per_token: float  # of a batch, prompts included; added to seconds_per_pair
-    batch_seconds: float  # fixed cost of a batch
+    seconds_per_token: float  # of a batch, prompts included
+    batch_seconds: float  # fixed time of a batch
     publish_seconds: float  # from the end of a batch until engines can fetch the weights
-    switch_seconds: float = 0.0  # for both switches between sampling and training on the same GPUs
-    seconds_per_pair: float = 0.0  # for each pair of tokens that attention compares
+    switch_seconds: float = 0.0  # of both switches between sampling and training on the same GPUs
+    seconds_per_pair: float = 0.0  # additional time per pair of tokens in attention
 
 
 def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineTimings:
-    """Return the speed of an engine on `gpus` GPUs. Raises ValueError if the model does not fit."""
+    """Estimate the speed of an engine on `gpus` GPUs. Raises ValueError if the model does not fit."""
     bandwidth, weights = gpu.bandwidth * gpus * _BANDWIDTH_SHARE, model.parameters * _HALF_BYTES
     room = (gpu.memory * gpus - weights) * _CACHE_SHARE
     if room <= 0:
@@ -92,27 +89,25 @@ def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineT
 
 
 def estimate_learner_timings(model: ModelSize, gpu: Gpu, *, gpus: float) -> LearnerTimings:
-    """Return the speed of a learner on `gpus` GPUs."""
     of_token, of_prediction, of_pair = (flops / (gpu.flops * gpus * _TRAINING_SHARE) for flops in model.training)
     return LearnerTimings(of_token + of_prediction, 0.0, _PUBLISH_SECONDS, _SWITCH_SECONDS, of_pair)
 
 
 @dataclass(slots=True)
 class SimulatedSample:
-    """A completion being sampled."""
+    """A completion in progress."""
 
-    key: tuple[int, int]  # group, and number in it
+    key: tuple[int, int]  # number of the group, index in it
     prompt_tokens: int
-    tokens: int
-    n_sampled: float = 0.0  # tokens sampled before its latest admission, after the last preemption
-    first_step: float = 0.0  # the engine's step at its first token, had it never been preempted
-    n_loads: int = 0  # loads of weights before it was admitted
-    # The versions that sampled it, each with the number of tokens sampled before.
-    versions: list[tuple[int, int]] = field(default_factory=list)
+    tokens: int  # final length
+    n_sampled: float = 0.0  # tokens sampled before the latest admission
+    first_step: float = 0.0  # the engine's step at the first token, as if never preempted
+    n_loads: int = 0  # loads of weights before the latest admission
+    versions: list[tuple[int, int]] = field(default_factory=list)  # (version, tokens sampled before it)
 
 
 class TimedEngine:
-    """A simulated engine. `advance` moves its clock and returns finished completions; other methods take no time."""
+    """A simulated engine. Only `advance` moves its clock."""
 
     def __init__(self, rates: EngineTimings, *, version: int = 0) -> None:
         self.version = version
@@ -120,20 +115,17 @@ class TimedEngine:
         self._now = 0.0
         self._busy_until = 0.0  # end of the load or prefill in progress
         self._steps = 0.0  # steps since the start
-        self._loads = [(version, 0.0)]  # loaded versions, each with the steps before its load
+        self._loads = [(version, 0.0)]  # (loaded version, steps before the load)
         self._context = 0.0  # tokens in the cache
-        self._pairs = 0.0  # pairs of these tokens that attention has compared
-        # A heap by the step of the last token.
-        self._running: list[tuple[float, tuple[int, int], SimulatedSample]] = []
+        self._pairs = 0.0  # pairs of these tokens in attention
+        self._running: list[tuple[float, tuple[int, int], SimulatedSample]] = []  # heap by the step of the last token
         self._waiting: deque[SimulatedSample] = deque()
-        # Time at which the next completion finishes or the cache is full, the steps until then, and their seconds;
-        # None if not computed.
+        # Time of the next event, the steps until then, and their seconds; None if not computed.
         self._next: tuple[float, float, float] | None = None
         self.busy_seconds = 0.0
 
     @property
     def n_pending(self) -> int:
-        """The number of unfinished completions."""
         return len(self._running) + len(self._waiting)
 
     def add(self, *samples: SimulatedSample) -> None:
@@ -141,13 +133,12 @@ class TimedEngine:
         self._admit()
 
     def load_weights(self, version: int) -> None:
-        """Load new weights, and recompute the cache of running completions."""
         self.version = version
         self._loads.append((version, self._steps))
         self._add_busy_time(self._rates.load_seconds + self._prefill_seconds(self._context, self._pairs))
 
     def next_event(self) -> float:
-        """Return the time at which the next completion finishes or the cache is full, if nothing is added before."""
+        """Return the time at which the next completion finishes or the cache is full."""
         return self._find_next()[0]
 
     def advance(self, now: float) -> list[SimulatedSample]:
@@ -160,7 +151,7 @@ class TimedEngine:
             while self._running and self._running[0][0] <= self._steps + 1e-6:
                 finished.append(self._remove(heappop(self._running)[2]))
             if not self._running:
-                self._context = self._pairs = 0.0  # removes rounding errors
+                self._context = self._pairs = 0.0  # clear rounding errors
             elif self._context >= self._rates.cache_tokens * (1 - 1e-9):
                 self._preempt()
             self._admit()
@@ -172,7 +163,6 @@ class TimedEngine:
         return finished
 
     def _admit(self) -> None:
-        """Admit waiting completions while slots and the cache have room."""
         while self._waiting and len(self._running) < self._rates.max_concurrent:
             sample = self._waiting[0]
             tokens = sample.prompt_tokens + sample.n_sampled
@@ -186,7 +176,7 @@ class TimedEngine:
             heappush(self._running, (sample.first_step + sample.tokens, sample.key, sample))
 
     def _preempt(self) -> None:
-        """Preempt the youngest completions if the cache is full; it is recomputed at readmission, as in vLLM."""
+        """Preempt the youngest completions, as vLLM does if the cache is full; readmission recomputes their cache."""
         self._running.sort(key=lambda entry: entry[1])
         while len(self._running) > 1 and self._context > self._rates.cache_tokens * _ADMISSION_SHARE:
             self._waiting.appendleft(self._remove(self._running.pop()[2]))
@@ -224,7 +214,7 @@ class TimedEngine:
             if not self._running:
                 return inf, 0.0, 0.0
             steps, n_running = self._running[0][0] - self._steps, len(self._running)
-            if n_running > 1:  # the last one is never preempted
+            if n_running > 1:  # a single completion is never preempted
                 steps = min(steps, max(0.0, (self._rates.cache_tokens - self._context) / n_running))
             linear, square = self._step_costs()
             seconds = steps * (linear + steps * square)
@@ -238,10 +228,7 @@ class TimedEngine:
         return (sqrt(linear * linear + 4 * square * seconds) - linear) / (2 * square)
 
     def _step_costs(self) -> tuple[float, float]:
-        """Return the seconds of a step, and half of the increase from each step to the next.
-
-        Each step adds one token of context for each completion.
-        """
+        """Return the seconds of a step, and half of the increase per step due to the growing context."""
         rates, completions, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
         linear = rates.step_seconds + completions * rates.step_seconds_per_completion + self._context * of_context
         return linear, completions * of_context / 2

@@ -1,7 +1,7 @@
 """A discrete-event simulation of a run: timed engines, rewards and a learner.
 
-Groups are dispatched and batches taken by the controller's own rules (train/asynchronous/staleness.py). Lengths of
-completions are log-normal, a good fit to the heavy tail of reasoning models.
+The controller's own rules (train/asynchronous/staleness.py) dispatch groups and select batches. Lengths of completions
+are log-normal, which fits the heavy tail of reasoning models.
 """
 
 import random
@@ -19,9 +19,9 @@ from train.asynchronous.staleness import dispatch_capacity, select_batch
 from train.learning.flops import attention_pairs
 from train.planning.engine import EngineTimings, LearnerTimings, SimulatedSample, TimedEngine
 
-_PRECISION = 0.05  # of the time of a step: half of its 95% confidence interval, as a share
+_PRECISION = 0.05  # half of the 95% confidence interval of the step time, as a share of it
 _MIN_CYCLES, _MAX_CYCLES = 5, 60
-_STUDENT_T = 2.78  # 95% quantile for _MIN_CYCLES means; lower for more
+_STUDENT_T = 2.78  # two-sided 95% quantile for _MIN_CYCLES means, an upper bound for more
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class LogNormalLengths:
     """Log-normal lengths in tokens, truncated at a limit."""
 
     median: float  # before truncation
-    sigma: float  # standard deviation of their logarithm; with 0.9, the 99th percentile is eight times the median
-    limit: int  # the longest length
+    sigma: float  # standard deviation of the logarithm; with 0.9, the 99th percentile is eight times the median
+    limit: int  # maximum length
 
     @classmethod
     def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "LogNormalLengths":
-        """Return lengths with this mean after truncation. Raises ValueError if the limit does not allow it."""
+        """Return lengths with this mean after truncation. Raises ValueError unless 1 <= mean < limit."""
         if not 1 <= mean < limit:
             raise ValueError(f"completions of at most {limit} tokens cannot have {mean:g} on average")
         low, high = 1.0, 64.0 * limit
@@ -45,7 +45,7 @@ class LogNormalLengths:
 
     @property
     def mean(self) -> float:
-        """The mean after truncation: the expectation of min(length, limit)."""
+        """Return the mean after truncation: the expectation of min(length, limit)."""
         if self.sigma == 0:
             return min(self.median, self.limit)
         normal, cut = NormalDist(), (log(self.limit) - log(self.median)) / self.sigma
@@ -60,17 +60,17 @@ class LogNormalLengths:
 class Workload:
     """The batches of a run."""
 
-    groups: int  # in a batch
-    completions: int  # in a group
+    groups: int  # per batch
+    completions: int  # per group
     prompt_tokens: int
     lengths: LogNormalLengths
-    rejected_share: float = 0.0  # of the groups: they have no signal and are replaced
+    rejected_share: float = 0.0  # share of groups without a signal, which are replaced
     reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)  # minimum, mode and maximum for one completion
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The engines and the learner. In the pipeline "sync" they share GPUs and take turns."""
+    """The engines and the learner. In the pipeline "sync", they alternate on the same GPUs."""
 
     engines: int
     engine: EngineTimings
@@ -79,11 +79,11 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMode:
-    """The overlap of sampling and training. All fields but `pipeline` count for "async" only."""
+    """The overlap of sampling and training. All fields but `pipeline` apply to "async" only."""
 
     pipeline: Literal["sync", "one-off", "async"]
-    staleness: int = 0  # the bound (rollout.staleness)
-    interrupts: bool = True  # whether engines load new weights in the middle of completions, not after them
+    staleness: int = 0  # bound (rollout.staleness)
+    interrupts: bool = True  # whether engines load new weights during completions instead of after them
 
     def __str__(self) -> str:
         if self.pipeline != "async":
@@ -96,32 +96,31 @@ SYNC, ONE_OFF = TrainingMode("sync"), TrainingMode("one-off", 1)
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """Measurements of a simulated run, over its later steps."""
+    """Measurements of a simulated run, without its first cycle."""
 
     n_steps: int
     step_seconds: float
-    step_seconds_error: float  # half of the 95% confidence interval, as a share; inf if the steps are too few
+    step_seconds_error: float  # half of the 95% confidence interval, as a share of step_seconds; inf for too few steps
     tokens_per_second: float  # completion tokens trained on
-    learner_idle_share: float  # of the time
+    learner_idle_share: float  # share of the time
     engine_idle_share: float
-    staleness_mean: float  # versions between a token's sampling and its training, over the tokens
+    staleness_mean: float  # mean over tokens of the versions between sampling and training
     staleness_max: int
 
 
 def simulate(
     mode: TrainingMode, workload: Workload, layout: Layout, *, max_cycles: int = _MAX_CYCLES, seed: int = 0
 ) -> SimulationResult:
-    """Simulate until the time of a step is known to 5%, or for max_cycles.
+    """Simulate until the step time is precise to 5%, or for max_cycles.
 
-    At the beginning, staleness + 1 batches are dispatched at once, and batches keep arriving in bursts of this size. So
-    a cycle of staleness + 1 steps is the unit of measurement. The first cycle fills the engines and does not count. The
-    confidence interval treats the means of cycles as independent (the method of batch means).
+    Batches arrive in bursts of staleness + 1, so a cycle of staleness + 1 steps is the unit of measurement. The first
+    cycle, which fills the engines, does not count. The confidence interval is by the method of batch means.
     """
     return _Run(mode, workload, layout, seed).run(max_cycles)
 
 
 class _Step(NamedTuple):
-    """One batch: when its weights were published, and what it contained."""
+    """One step: the time of publication, the batch, and the busy seconds since the start."""
 
     published: float
     tokens: int
@@ -149,15 +148,15 @@ class _Run:
         self._n_events = self._event = 0
         self._engines = [TimedEngine(layout.engine) for _ in range(layout.engines)]
         self._engine_events = [0] * layout.engines  # number of each engine's next event
-        self._groups: dict[int, _Group] = {}  # dispatched, and neither used nor rejected
-        self._ready: list[tuple[int, int]] = []  # start version and number of trainable groups
+        self._groups: dict[int, _Group] = {}  # dispatched groups, neither trained on nor rejected
+        self._ready: list[tuple[int, int]] = []  # (start version, number) of each trainable group
         self._n_dispatched = self._n_taken = 0  # groups, batches
         self._engines_are_full = False
         self._version = 0
         self._unpublished: int | None = None  # trained weights in transfer to the engines
         self._learner_is_free = True
         self._learner_seconds = 0.0
-        self._batch_stats = 0, 0.0, 0  # tokens of the batch in training, and their staleness, mean and maximum
+        self._batch_stats = 0, 0.0, 0  # of the batch in training: tokens, mean and maximum staleness
         self._steps: list[_Step] = []
 
     def run(self, max_cycles: int) -> SimulationResult:
@@ -183,7 +182,6 @@ class _Run:
         )
 
     def _run_cycle(self) -> _Step:
-        """Simulate one cycle of steps, and return its last step."""
         n_steps = len(self._steps) + self._cycle
         while len(self._steps) < n_steps:
             self._now, self._event, handle = heappop(self._events)
@@ -208,7 +206,7 @@ class _Run:
         group = self._groups[number]
         if group.is_rejected:
             del self._groups[number]
-            self._dispatch_groups()  # the rejected group made room for another
+            self._dispatch_groups()  # a replacement
         else:
             self._ready.append((group.start_version, number))
             self._publish_if_possible()
@@ -253,7 +251,7 @@ class _Run:
             self._dispatch_groups()
 
     def _publish_if_possible(self) -> None:
-        """Give the engines new weights. In the pipeline "one-off", only once the next batch is sampled."""
+        """Publish new weights to the engines. The pipeline "one-off" first finishes sampling the next batch."""
         version = self._unpublished
         is_sampled = len(self._ready) >= self._workload.groups and not any(each.n_pending for each in self._engines)
         if version is None or (self._mode.pipeline == "one-off" and not is_sampled):
@@ -275,9 +273,9 @@ class _Run:
     # --- the engines ---
 
     def _dispatch_groups(self) -> None:
-        """Dispatch groups to the least-loaded engines, as many as the staleness bound allows.
+        """Dispatch groups to the least-loaded engines, within the staleness bound.
 
-        In the pipeline "one-off", a batch is dispatched as a whole once the previous one is in training.
+        The pipeline "one-off" dispatches a whole batch once the previous one is in training.
         """
         if self._mode.pipeline == "one-off" and self._n_taken not in (0, self._version + 1):
             return
@@ -301,9 +299,9 @@ class _Run:
             engine.add(
                 *(
                     SimulatedSample(
-                        (group, place), self._workload.prompt_tokens, self._workload.lengths.sample(self._rng)
+                        (group, index), self._workload.prompt_tokens, self._workload.lengths.sample(self._rng)
                     )
-                    for place in range(self._workload.completions)
+                    for index in range(self._workload.completions)
                 )
             )
             self._schedule_engine(number)
@@ -346,13 +344,13 @@ class _Run:
 
 
 def _staleness_spans(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
-    """Yield the staleness and number of tokens of each span of a sample, when trained on at this version."""
+    """Yield (staleness, number of tokens) of each span of a sample, for training at this version."""
     for (sampled_by, start), (_, end) in pairwise([*sample.versions, (version, sample.tokens)]):
         yield version - sampled_by, end - start
 
 
 def _relative_error(cycles: Sequence[float]) -> float:
-    """Return half of the 95% confidence interval of the mean cycle, as a share of the mean; inf for too few cycles."""
+    """Return half of the 95% confidence interval of the mean, as a share of the mean; inf for too few cycles."""
     if len(cycles) < _MIN_CYCLES:
         return inf
     return _STUDENT_T * stdev(cycles) / sqrt(len(cycles)) / fmean(cycles)

@@ -1,4 +1,4 @@
-"""The best split of GPUs between learner and engines: every sensible split is simulated.
+"""The search for the fastest split of GPUs between learner and engines, by simulation.
 
 `build_model_size`, `build_workload` and `build_cluster` derive the simulation's input from a configuration.
 """
@@ -29,26 +29,26 @@ from train.run.memory import cache_bytes_per_token, estimate, estimate_run, gpu_
 MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 2, 4, 8)))
 # Mean length of completions as a share of the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end.
 _DEFAULT_MEAN_SHARE = 0.3
-_MEMORY_SHARE = 0.9  # of a GPU's memory that the learner can use
+_MEMORY_SHARE = 0.9  # share of a GPU's memory that the learner can use
 _PROMPT_TOKENS = 500
-_MAX_PARTS, _MIN_ENGINES = 4, 8  # splits are compared on runs scaled down by at most 4, with at least 8 engines
-_SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # of the GPUs, for the learner
+_MAX_SCALE, _MIN_ENGINES = 4, 8  # maximum factor, and minimum number of engines, of scaled-down simulations
+_LEARNER_SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # candidate shares of the GPUs
 
 
 @dataclass(frozen=True, slots=True)
 class GpuCluster:
-    """The GPUs of a run."""
+    """The GPUs of a run, and the constraints on their split."""
 
     gpu: Gpu
     gpus: int
     tensor_parallel: int = 1  # GPUs of one engine
     min_learner_gpus: int = 1  # the learner's state does not fit on fewer
-    learner_multiple: int = 1  # the number of the learner's GPUs is a multiple of this
+    learner_multiple: int = 1  # divisor of the number of the learner's GPUs
 
 
 @dataclass(frozen=True, slots=True)
 class GpuSplit:
-    """A training mode and a split of the GPUs, with the simulation's measurements."""
+    """A training mode and a split of the GPUs, with the simulation's result."""
 
     mode: TrainingMode
     learner_gpus: int
@@ -57,10 +57,9 @@ class GpuSplit:
 
 
 def find_best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload) -> GpuSplit | None:
-    """Return the fastest split, or None if the GPUs are too few for this mode.
+    """Find the fastest split by hill climbing on short, scaled-down simulations, and simulate it precisely.
 
-    Climb from a split with few learner GPUs to faster neighbors, on short, scaled-down runs; then simulate the best
-    split until the result is precise.
+    Return None if the GPUs are too few for this mode.
     """
     splits = list(list_candidate_splits(mode, cluster))
     if not splits:
@@ -73,10 +72,10 @@ def find_best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, w
     @cache
     def speed(index: int) -> float:
         learner_gpus, engines = splits[index]
-        groups = ceil(workload.groups / min(_MAX_PARTS, max(1, engines // _MIN_ENGINES)))
-        part = groups / workload.groups
-        small = layout(learner_gpus * part, max(1, round(engines * part)))
-        return simulate(mode, replace(workload, groups=groups), small, max_cycles=1).tokens_per_second / part
+        groups = ceil(workload.groups / min(_MAX_SCALE, max(1, engines // _MIN_ENGINES)))
+        scale = groups / workload.groups
+        small = layout(learner_gpus * scale, max(1, round(engines * scale)))
+        return simulate(mode, replace(workload, groups=groups), small, max_cycles=1).tokens_per_second / scale
 
     fastest, before = min(1, len(splits) - 1), -1
     while fastest != before:
@@ -92,7 +91,7 @@ def list_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[t
         if cluster.gpus >= max(cluster.min_learner_gpus, cluster.tensor_parallel):
             yield cluster.gpus // multiple * multiple, cluster.gpus // cluster.tensor_parallel
         return
-    wanted = (max(round(cluster.gpus * share), cluster.min_learner_gpus) for share in _SHARES)
+    wanted = (max(round(cluster.gpus * share), cluster.min_learner_gpus) for share in _LEARNER_SHARES)
     for learner_gpus in sorted({-(-number // multiple) * multiple for number in wanted}):
         engines = (cluster.gpus - learner_gpus) // cluster.tensor_parallel
         if engines > 0:
@@ -102,8 +101,8 @@ def list_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[t
 def build_model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found.
 
-    Training includes the forward pass for the old log-probabilities, whatever the configuration says: "async" needs it,
-    and all pipelines are compared under one objective.
+    Training always includes the forward pass for the old log-probabilities: "async" needs it, and all pipelines are
+    compared under one objective.
     """
     memory = estimate(config.model, row_tokens=1, reference=False)
     hf_config = load_hf_config(config.model.path)
@@ -118,10 +117,10 @@ def build_model_size(config: Config) -> ModelSize:
 
 
 def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, rejected_share: float) -> Workload:
-    """Return the batches of the run's last stage. Raises ConfigError for a mean that its limit does not allow.
+    """Build the workload of the run's longest stage. Raises ConfigError for a mean above the token limit.
 
-    mean_tokens     of a completion; None: three tenths of the limit
-    sigma           standard deviation of the logarithm of their lengths
+    mean_tokens     mean length of a completion; None: three tenths of the limit
+    sigma           standard deviation of the logarithm of the lengths
     rejected_share  share of groups without a signal
     """
     limit = max(stage.max_tokens for stage in config.stages)
@@ -139,9 +138,9 @@ def build_workload(config: Config, *, mean_tokens: float | None, sigma: float, r
 
 
 def build_cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
-    """Return how the GPUs can be split, given that the learner's weights, moments and longest row must fit.
+    """Build the cluster, with the minimum number of GPUs that hold the learner's weights, moments and longest row.
 
-    Raises LearnerError if it does not fit on all of them.
+    Raises LearnerError if the learner does not fit on all GPUs.
     """
 
     def fits(ranks: int) -> bool:

@@ -28,7 +28,7 @@ from train.errors import ConfigError, NoRunError
 from train.evaluation.codeforces.rating import rate_evaluation
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import has_dates, parse_suite, read_exercises
-from train.evaluation.result_metadata import answer_languages, model_metadata, suite_metadata
+from train.evaluation.result_metadata import list_languages, model_metadata, suite_metadata
 from train.evaluation.results.result import Result, read_result, suite_name
 from train.evaluation.sample_store import SampleStore
 from train.evaluation.suites import dataset
@@ -233,7 +233,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 0,
                 evaluation.outcomes,
                 evaluation.tokens,
-                languages=answer_languages(suite.exercises),
+                languages=list_languages(suite.exercises),
                 ratings=rate_evaluation(evaluation.outcomes),
             ).write(path)
             pending.record_suite_metrics(suite.name, evaluation.metrics())

@@ -3,6 +3,6 @@
 Begin with protocol.py, the interfaces of samplers and engines, and open_engine.py, which opens them. A model is in this
 process (vllm.py; transformers.py for tests), in processes on other GPUs (engine_processes.py), or behind an
 OpenAI-compatible server (http.py). vllm_worker.py and vllm_weights.py run within vLLM's own processes. text.py converts
-prompts to tokens and tokens to completions. proof.py compares an engine with the weights that the learner sent.
-seeded_sampling.py and commitment.py are for verifiable completions.
+between text and tokens. proof.py compares an engine's weights with the learner's. seeded_sampling.py and commitment.py
+are for verifiable completions.
 """

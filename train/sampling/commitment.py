@@ -1,8 +1,8 @@
-"""Commitments to hidden states (TOPLOC): computed by an untrusted worker, and compared by a verifier.
+"""Commitments to hidden states (TOPLOC), computed by an untrusted worker and compared by a verifier.
 
-The K largest absolute values of each chunk of 32 tokens define a polynomial through (index, bits of the value), over
-the integers modulo PRIME. On the wire, a chunk is the modulus of the indices and K coefficients, two big-endian bytes
-each. A verifier evaluates the polynomial at the indices of its own largest values.
+The K largest absolute values of each chunk of 32 tokens define a polynomial through the points (index, bits of the
+value), modulo PRIME. On the wire, a chunk is the modulus of the indices and K coefficients, two big-endian bytes each.
+A verifier evaluates the polynomial at the indices of its own largest values.
 
 Letters in names are shapes: C chunks, K values of each, T tokens, H hidden size.
 """
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 Bfloat16Bits = NDArray[np.uint16]  # bit patterns of bfloat16 numbers
 
-CHUNK_TOKENS = 32  # of a chunk; the last chunk of a completion may have fewer
-K = 128  # values committed for each chunk
-PRIME = 65497  # largest prime below 2^16 that TOPLOC uses: a coefficient fits into two bytes
-_MIN_MODULUS = 2**15  # honest commitments are far above: indices rarely collide
+CHUNK_TOKENS = 32  # tokens of a chunk; the last chunk of a completion may have fewer
+K = 128  # committed values of a chunk
+PRIME = 65497  # as in TOPLOC; a coefficient fits into two bytes
+_MIN_MODULUS = 2**15  # honest moduli are far above, since indices rarely collide
 # Bit masks of bfloat16. Without the sign, bits compare as integers like absolute values.
 MAGNITUDE, _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 0x7FFF, 7, 0xFF, 0x7F
 
@@ -33,7 +33,7 @@ class MalformedCommitment(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TopValues:
-    """The largest values of a chunk: their indices in it, and their bits."""
+    """The largest values of a chunk: their indices in the chunk, and their bits."""
 
     indices: Int64Array
     bits: Bfloat16Bits
@@ -41,10 +41,10 @@ class TopValues:
 
 @dataclass(frozen=True, slots=True)
 class CommitmentDistance:
-    """The comparison of one chunk, over the verifier's largest values.
+    """The distance of one chunk, over the verifier's largest values.
 
     exponent_mismatches  number of values with another exponent in the commitment
-    mantissa_mean        mean |difference of mantissas| of the others; infinite if there are none
+    mantissa_mean        mean |difference of mantissas| over the other values; infinite without any
     """
 
     exponent_mismatches: int
@@ -67,7 +67,7 @@ def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
 def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
     """Decode the commitments to a completion of n tokens: one row per chunk, the modulus and the coefficients.
 
-    Raises only MalformedCommitment, for any bytes.
+    Raises MalformedCommitment for invalid bytes.
     """
     n_chunks = -(-n_tokens // CHUNK_TOKENS)
     wanted = n_chunks * 2 * (1 + K)
@@ -120,8 +120,7 @@ def injective_modulus(indices: Int64Array) -> int:
 def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
     """Return the coefficients of the polynomials of degree < K through the points, the constant term first.
 
-    Each row of x_CK must have distinct values. Newton's divided differences, then Horner's scheme: 3 K^2 operations a
-    row.
+    Each row of x_CK must have distinct values. Uses Newton's divided differences and Horner's scheme: O(K^2) per row.
     """
     n_points = x_CK.shape[1]
     divided_CK = y_CK % PRIME
@@ -148,5 +147,5 @@ def evaluate_polynomials(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64
 
 @cache
 def _compute_inverses() -> Int64Array:
-    """Return the inverse of each number modulo PRIME; 0 for 0."""
+    """Return the inverses of 0 to PRIME - 1 modulo PRIME; 0 for 0."""
     return np.array([0, *(pow(number, -1, PRIME) for number in range(1, PRIME))], dtype=np.int64)

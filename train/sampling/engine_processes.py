@@ -1,7 +1,7 @@
-"""vLLM engines in child processes, on other GPUs than the trainer's. New weights arrive in shared memory or by NCCL.
+"""vLLM engines in child processes, on other GPUs than the trainer's, with weights by shared memory or NCCL.
 
-An engine that exits is restarted with the newest weights, and samples the missing completions with the same seeds. Too
-many restarts end the run with a SamplerError.
+The trainer restarts an engine that exits, with the newest weights, and requests the missing completions with the same
+seeds. Too many restarts raise SamplerError.
 """
 
 import logging
@@ -28,17 +28,17 @@ from train.weights.source import SharedMemoryTransport
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 1.0  # interval of liveness checks while engines are silent
+_POLL_SECONDS = 1.0  # interval of liveness checks
 
 
 class EngineProcesses:
-    """A sampler with one engine for every `tensor_parallel` GPUs. Raises SamplerError if one does not start."""
+    """A sampler with one engine per `tensor_parallel` GPUs. Raises SamplerError if an engine does not start."""
 
     def __init__(self, model: str, settings: config.EngineConfig, options: dict[str, Any]) -> None:
         size = settings.tensor_parallel
         self._settings = settings
         self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
-        # One version, because all engines have read it when `update_weights` returns.
+        # One version suffices: all engines have read it when `update_weights` returns.
         self._memory = SharedMemoryTransport(max_versions=1)
         self._manifest: WeightManifest | None = None  # of the newest weights
         self._version = 0  # of the weights being sent by NCCL
@@ -85,15 +85,14 @@ class EngineProcesses:
                         self._restart(number, error)
                         self._engines[number].send("sample", list(missing[number].items()), sampling)
             if self._closed:
-                raise SamplerError("the sampler was closed while it had work")
+                raise SamplerError("the sampler was closed while it was sampling")
         finally:
-            if any(missing) and not self._closed:  # the caller stopped early: discard late completions
+            if any(missing) and not self._closed:  # the caller stopped early
                 self.close()
 
     def update_weights(
         self, weights: Iterable[tuple[str, Tensor]], version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
-        """Load and verify weights in every process; see protocol.py."""
         try:
             if self._sender is None or self._manifest is None:
                 self._manifest = self._memory.publish(weights, version, probe, max_error)
@@ -106,19 +105,19 @@ class EngineProcesses:
             raise SamplerError(str(error)) from error
         for engine in self._engines:
             engine.send("load" if self._manifest.files else "prove", self._manifest)
-        figures: list[dict[str, float]] = []
+        metrics: list[dict[str, float]] = []
         for number, engine in enumerate(self._engines):
             try:
-                figures += engine.expect("loaded", self._settings.sync_seconds)
+                metrics += engine.expect("loaded", self._settings.sync_seconds)
             except SamplerError as error:
-                figures += self._restart(number, error)
-        # The worst engine counts: all these metrics but one are better if lower.
+                metrics += self._restart(number, error)
+        # Report the worst engine: all metrics but one are better if lower.
         return {
-            name: (min if name == CHECKED_SHARE_METRIC else max)(each[name] for each in figures) for name in figures[0]
+            name: (min if name == CHECKED_SHARE_METRIC else max)(each[name] for each in metrics) for name in metrics[0]
         }
 
     def _call(self, method: str, arguments: Sequence[Mapping[str, Any]]) -> None:
-        """Call one phase of an NCCL transfer in all engines; see `CallEngines` in train/weights/nccl.py."""
+        """Run one phase of an NCCL transfer in all engines; see `CallEngines` in train/weights/nccl.py."""
         for engine, of_engine in zip(self._engines, arguments, strict=True):
             engine.send("receive", method, of_engine, self._version)
         for engine in self._engines:
@@ -128,7 +127,6 @@ class EngineProcesses:
         """Do nothing: engines and trainer share no GPU."""
 
     def close(self) -> None:
-        """End the processes."""
         self._closed = True
         for engine in self._engines:
             engine.end()
@@ -137,8 +135,8 @@ class EngineProcesses:
         self._memory.close()
 
     def _restart(self, number: int, error: SamplerError) -> list[dict[str, float]]:
-        """Restart an engine; return the metrics of its proof, if it has weights to load."""
-        if self._closed:  # another thread closed the engines: not a failure
+        """Restart an engine. Return the metrics of its proof, if it has weights to load."""
+        if self._closed:  # by another thread: not a failure
             raise error
         if self._sender is not None and self._manifest is not None and not self._manifest.files:
             raise SamplerError(
@@ -177,7 +175,7 @@ class _Engine:
         try:
             self.connection.send(message)
         except OSError:
-            log.debug("an engine has exited; waiting for its reply will fail")
+            log.debug("an engine has exited; the wait for its reply will fail")
 
     def expect(self, kind: str, seconds: float) -> list[Any]:
         """Wait for the engine's next message. Raises SamplerError for another kind of message, or after a timeout."""
@@ -212,9 +210,10 @@ class _Engine:
 
 
 def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
-    """Run an engine in this process, and execute the trainer's messages until it closes the connection."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C and torchrun signal all processes of a run, but the
-        signal.signal(number, signal.SIG_IGN)  # trainer needs this one until it has saved, and then ends it
+    """Run an engine in this process, and execute the trainer's messages until the connection is closed."""
+    # Ctrl-C and torchrun signal all processes of a run, but the trainer needs the engine until it has saved.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     clear_trainer_environment()
     try:
@@ -238,8 +237,8 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
                 connection.send(("received",))
             else:
                 numbered, sampling = content
-                for place, completion in sampler.sample([prompt for _, prompt in numbered], sampling):
-                    connection.send(("answer", numbered[place][0], completion))
+                for index, completion in sampler.sample([prompt for _, prompt in numbered], sampling):
+                    connection.send(("answer", numbered[index][0], completion))
     except ParityError as error:
         connection.send(("differs", str(error)))
     except ConnectionError:
@@ -249,7 +248,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
 
 
 def _end_with_parent() -> None:
-    """Exit once the trainer exits, even in the middle of a long completion."""
+    """Exit once the trainer exits, even during a completion."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -1,7 +1,4 @@
-"""The engine spec of a run: how to start its engines, in this process or a separate one.
-
-A separate process sees only the engine's GPUs, and none of the variables that make it a rank of the trainer.
-"""
+"""The engine spec of a run, and the environment of engine processes."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,10 +17,10 @@ _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"
 
 
 class EngineSpec(Struct, frozen=True):
-    """Options to start an engine, derived from a run's configuration by open_engine.py.
+    """Options of a run's engines, derived from the configuration by open_engine.py.
 
     run             name of the run
-    model           folder or Hub name; the run's weights replace its weights before sampling
+    model           folder or Hub id; the run's weights replace its weights before sampling
     context_tokens  tokens of prompt and completion together
     vllm            vLLM's options, by vLLM's names
     whole_leases    whether to load new weights only between leases
@@ -44,8 +41,8 @@ def start_engine(
 ) -> Engine:
     """Start an engine in this process.
 
-    model       folder or Hub name; default: the spec's
-    engine      options of the section [engine] that override the spec's
+    model       folder or Hub id; None: the spec's
+    engine      options of the section [engine], which override the spec's
     verifiable  whether the engine will sample verifiable completions
 
     Raises SamplerError if it cannot be started, and ConfigError for unknown options.
@@ -62,25 +59,25 @@ def start_engine(
 
 
 def clear_trainer_environment() -> None:
-    """Remove the trainer's rank from the environment, and keep vLLM's engine core in this process."""
+    """Remove torchrun's variables from the environment, and run vLLM's engine core in this process."""
     for name in [name for name in os.environ if name.startswith(_TORCHRUN)]:
         del os.environ[name]
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # to change weights between two steps of the engine
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # needed to load weights between two steps
 
 
 def split_gpus_by_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tuple[int, ...]]:
-    """Return the GPUs of each engine; their number is a multiple of `tensor_parallel` (train/config/checks.py)."""
+    """Return the GPUs of each engine. The number of GPUs is a multiple of `tensor_parallel`."""
     return [tuple(gpus[first : first + tensor_parallel]) for first in range(0, len(gpus), tensor_parallel)]
 
 
 def cuda_visible_devices(gpus: Sequence[int]) -> str:
-    """Return CUDA_VISIBLE_DEVICES for these GPUs, numbered from 0 among the GPUs visible to the run.
+    """Return CUDA_VISIBLE_DEVICES for these GPUs, indices into the run's own CUDA_VISIBLE_DEVICES.
 
-    Raises SamplerError if the run sees fewer GPUs.
+    Raises SamplerError if an index is out of range.
     """
-    seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    if seen and max(gpus) >= len(seen):
+    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    if visible and max(gpus) >= len(visible):
         raise SamplerError(
-            f"engine.gpus: there is no GPU {max(gpus)}; CUDA_VISIBLE_DEVICES has {len(seen)}, counted from 0"
+            f"engine.gpus: there is no GPU {max(gpus)}; CUDA_VISIBLE_DEVICES has {len(visible)}, counted from 0"
         )
-    return ",".join(seen[gpu] if seen else str(gpu) for gpu in gpus)
+    return ",".join(visible[gpu] if visible else str(gpu) for gpu in gpus)

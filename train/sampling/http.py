@@ -1,16 +1,15 @@
 """A sampler for a model behind an OpenAI-compatible server: `vllm serve`, any other server, or a provider.
 
-Each sample is one request, and many run concurrently, so completions arrive as they finish.
+Each sample is one request, and many run concurrently.
 
-    reply                                              effect
+    response                                           effect
     a completion                                       the sample
     400, 413, 422 with the server's reason             the prompt is refused; others continue
     401, 402, 403, 404 and other 4xx                   SamplerError with the server's reason
-    408, 409, 425, 429, 5xx, no reply, a reply that    retry with backoff, at least Retry-After, until a deadline;
-    is late, broken, empty, or an error with 200       then SamplerError
+    408, 409, 425, 429, 5xx, a timeout, a broken or    retry with backoff, at least Retry-After, until a deadline;
+    empty response, or an error with 200               then SamplerError
 
-Replies are decoded into types that ignore unknown fields. A choice that does not fit its type is a permanent error: a
-retry would cost as much and give the same.
+Responses are decoded into types that ignore unknown fields. A choice of another type is a permanent error.
 """
 
 import json
@@ -58,7 +57,7 @@ _TRUNCATED = {"length", "max_tokens", "model_length"}  # finish reasons of sever
 
 
 class _Part(Struct):
-    """A part of a message: a text, or thinking, which is a text or has parts itself."""
+    """A part of a message: a text, or thinking, which may have parts itself."""
 
     text: str | None = None
     thinking: "str | list[_Part] | None" = None
@@ -97,8 +96,8 @@ class _Error(Struct):
     code: str | int | None = None
 
 
-class _ErrorReply(Struct):
-    """The forms in which servers report errors."""
+class _ErrorResponse(Struct):
+    """The error formats of several servers."""
 
     error: _Error | str | None = None
     detail: Any = None
@@ -106,7 +105,7 @@ class _ErrorReply(Struct):
 
 
 class _Model(Struct):
-    """An entry of the list of models: the reply's `data` or, at some providers, the whole reply."""
+    """An entry of the list of models: the response's `data` or, at some providers, the whole response."""
 
     id: Any = None
     owned_by: Any = None
@@ -126,7 +125,7 @@ class _TransientFailure(Exception):
 
 
 def is_transient(status: int) -> bool:
-    """Return whether a retry may get another status."""
+    """Return whether a retry may return another status."""
     return status in _RETRYABLE_STATUSES or (status >= 500 and status not in _PERMANENT_SERVER_ERRORS)
 
 
@@ -154,11 +153,10 @@ class HttpSampler:
     concurrency         maximum number of concurrent requests
     template_arguments  further arguments of the model's chat template, for vLLM's server
     options             further fields of each request, and its time limit
-    retry_seconds       deadline for retries of a request; after status 429, counted from the last success of any
-                        request
+    retry_seconds       deadline for retries of a request; for status 429, from the last success of any request
 
-    Raises SamplerError if there is no such server, or no such model. A server without a list of models is assumed to
-    have the model.
+    Raises SamplerError if the server is unreachable or lacks the model. A server without a list of models is assumed to
+    have it.
     """
 
     def __init__(
@@ -177,7 +175,7 @@ class HttpSampler:
         self._model, self._url, self._template_arguments = model, self._client.url, dict(template_arguments)
         self._concurrency, self._options, self._retry_seconds = concurrency, options, retry_seconds
         self._closed = threading.Event()
-        self._last_success = 0.0  # time of any request's last success, by time.monotonic()
+        self._last_success = 0.0  # of any request, in time.monotonic()
         self._limit_name = _LIMIT
         about = self._describe_model()
         self._is_vllm = about.owned_by == "vllm"
@@ -187,7 +185,6 @@ class HttpSampler:
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see protocol.py."""
         results = map_results(lambda prompt: self._complete(*prompt, sampling), prompts, threads=self._concurrency)
         for index, completion in results:
             if isinstance(completion, Exception) and not isinstance(completion, ValueError):
@@ -204,11 +201,11 @@ class HttpSampler:
             reply = get_with_retries(self._client, "/models", _CONNECT_SECONDS)
         except ServerUnreachable as error:
             raise SamplerError(
-                f"no server answers at {self._url}: {error}. Start one, for example: vllm serve {self._model}"
+                f"no server responds at {self._url}: {error}. Start one, for example: vllm serve {self._model}"
             ) from error
         if reply.status in (401, 403):
             raise self._permanent_error(reply.status, reply)
-        if reply.status != 200 and not is_transient(reply.status):  # no list of models: the first request decides
+        if reply.status != 200 and not is_transient(reply.status):  # no list of models
             return _Model()
         try:
             models = msgspec.convert(reply.json_object().get("data", reply.json()), list[_Model])
@@ -216,7 +213,7 @@ class HttpSampler:
             models = None
         if reply.status != 200 or models is None:
             raise SamplerError(
-                f"the server at {self._url} is not OpenAI-compatible: GET /models gave {reply.status}. "
+                f"the server at {self._url} is not OpenAI-compatible: GET /models returned {reply.status}. "
                 "Does the address end in /v1?"
             )
         known = {str(model.id): model for model in models}
@@ -229,16 +226,16 @@ class HttpSampler:
         """Request a completion, with retries. Raises ValueError for a refused prompt, SamplerError for a failure."""
         path, request = self._build_request(prompt, sampling.max_tokens)
         request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
-        # Stops left out of a request still truncate the text.
+        # Stops omitted from the request still truncate the text.
         if stops := sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]:
             request["stop"] = stops
         if self._is_vllm:
             request |= _VLLM_OPTIONS
         request = self._options.add_to(request)
         first_failed: float | None = None
-        tries = 0
+        n_attempts = 0
         while not self._closed.is_set():
-            tries += 1
+            n_attempts += 1
             try:
                 completion = self._attempt(path, request, sampling)
             except _TransientFailure as failure:
@@ -248,18 +245,18 @@ class HttpSampler:
                 if now - since >= self._retry_seconds:
                     raise SamplerError(
                         f"a request to the server at {self._url} has failed for {now - since:.0f} s, the last of "
-                        f"{tries} attempts with: {failure}. Run the same command again later: it continues with the "
-                        "samples that are kept."
+                        f"{n_attempts} attempts with: {failure}. Run the same command again later: it reuses existing "
+                        "samples."
                     ) from failure
-                backoff = min(_MAX_BACKOFF_SECONDS, 0.2 * 2 ** min(tries, 10))
+                backoff = min(_MAX_BACKOFF_SECONDS, 0.2 * 2 ** min(n_attempts, 10))
                 self._closed.wait(max(backoff * random.uniform(1, 1.3), failure.retry_after_seconds))
             else:
                 self._last_success = time.monotonic()
                 return completion
-        raise SamplerError("the sampler was closed while it had work")
+        raise SamplerError("the sampler was closed while it was sampling")
 
     def _attempt(self, path: str, request: Mapping[str, Any], sampling: SamplingParams) -> SampledCompletion:
-        """Send a request once. Raises _TransientFailure, and what `_complete` raises."""
+        """Send a request once. Raises _TransientFailure, and the errors of `_complete`."""
         limit_name = self._limit_name  # another thread may change it
         body = json.dumps({limit_name if name == _LIMIT else name: value for name, value in request.items()})
         seconds = self._options.max_seconds
@@ -274,8 +271,8 @@ class HttpSampler:
             return _parse_completion(content, sampling, self._url)
         error, status = _parse_error(content), reply.status
         if status == 200 and error is not None and isinstance(error.code, int) and 400 <= error.code < 600:
-            status = error.code  # a gateway had already sent status 200
-        if status == 400 and limit_name == _LIMIT and error is not None and _wants_new_limit(error):
+            status = error.code  # a gateway sent status 200 before the error
+        if status == 400 and limit_name == _LIMIT and error is not None and _requires_new_limit(error):
             self._limit_name = _NEW_LIMIT
             return self._attempt(path, request, sampling)
         if status in _REFUSED_PROMPT and (status != 400 or error is not None):
@@ -290,30 +287,30 @@ class HttpSampler:
 
     def _permanent_error(self, status: int, reply: HttpResponse) -> SamplerError:
         return SamplerError(
-            f"the server at {self._url} answered {status}, {_format_reason(reply)}.{_ADVICE.get(status, '')}"
+            f"the server at {self._url} returned {status}, {_format_reason(reply)}.{_ADVICE.get(status, '')}"
         )
 
     def _build_request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
-        """Return the path for this type of prompt, and the request's fields for prompt and length."""
+        """Return the path for this type of prompt, and the fields for prompt and length."""
         if isinstance(prompt, list):
-            results: dict[str, Any] = {"messages": prompt}
+            fields: dict[str, Any] = {"messages": prompt}
             arguments = dict(self._template_arguments)
             if "chat_template" in arguments:
-                results["chat_template"] = arguments.pop("chat_template")
+                fields["chat_template"] = arguments.pop("chat_template")
             if arguments:
-                results["chat_template_kwargs"] = arguments
+                fields["chat_template_kwargs"] = arguments
             if self._is_vllm and is_prefilled(prompt):
-                results |= _CONTINUE
-            # The server would refuse more than its context; without a number, a completion may use the rest of it.
+                fields |= _CONTINUE
+            # The server refuses more than its context; without a number, a completion may use the rest of it.
             if self._context is None or max_tokens < self._context:
-                results["max_tokens"] = max_tokens
-            return "/chat/completions", results
+                fields["max_tokens"] = max_tokens
+            return "/chat/completions", fields
         if isinstance(prompt, tuple) and not self._is_vllm:
-            raise SamplerError(f"the server at {self._url} is not vLLM's, and only that takes prompts as token ids")
+            raise SamplerError(f"the server at {self._url} is not vLLM, but only vLLM accepts prompts as token ids")
         if self._context is not None:
             left = self._context - (len(prompt) if isinstance(prompt, tuple) else 0)
             if left < 1:
-                raise ValueError(f"the prompt has {len(prompt)} tokens, the model takes {self._context}")
+                raise ValueError(f"the prompt has {len(prompt)} tokens, but the model's context has {self._context}")
             max_tokens = min(max_tokens, left)
         # Without a number, servers sample 16 tokens. vLLM stops at the end of its context.
         return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
@@ -322,23 +319,23 @@ class HttpSampler:
 def _parse_completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> SampledCompletion:
     """Decode the completion in a body with choices.
 
-    Raises _TransientFailure if the server failed while generating, SamplerError if the body has another form.
+    Raises _TransientFailure if the server failed during generation, SamplerError if the body has another form.
     """
     try:
         content = msgspec.convert(body, _Completion)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise SamplerError(f"cannot read what the server at {url} answered: {error}, in {str(body)[:200]}") from error
+        raise SamplerError(f"cannot decode the response of {url}: {error}, in {str(body)[:200]}") from error
     choice, usage = content.choices[0], content.usage or _Usage()
     message = choice.message if choice.message is not None else _Message(choice.text)
     if choice.finish_reason == "error" or (choice.message is None and choice.text is None):
-        raise _TransientFailure(f"the server failed while it generated: {str(body)[:200]}")
+        raise _TransientFailure(f"the server failed during generation: {str(body)[:200]}")
     whole = _join_text(message.content)
     text = truncate_at_stop(whole, sampling.stop)
     ids = choice.token_ids or ()
     prompt_ids = content.prompt_token_ids or choice.prompt_token_ids or ()
     n_tokens = len(ids) or int(usage.completion_tokens or 0)
     reached_limit = choice.finish_reason in _TRUNCATED if choice.finish_reason else n_tokens >= sampling.max_tokens
-    # the newer name first; some servers send both, with the same text
+    # Some servers send the same text under both names; prefer the newer one.
     reasoning = _join_text(message.reasoning) or _join_text(message.reasoning_content)
     if isinstance(message.content, list):
         reasoning = reasoning or "".join(_join_text(part.thinking) for part in message.content)
@@ -354,23 +351,22 @@ def _parse_completion(body: Mapping[str, Any], sampling: SamplingParams, url: st
 
 
 def _join_text(content: str | list[_Part] | None) -> str:
-    """Join a content that may be null or in parts."""
+    """Join the parts of a message, if it has parts; "" for null."""
     return "".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
 
 
 def _parse_error(content: Mapping[str, Any]) -> _Error | None:
-    """Return the error in a reply; None if there is none."""
     try:
-        reply = msgspec.convert(content, _ErrorReply)
+        reply = msgspec.convert(content, _ErrorResponse)
     except msgspec.ValidationError:
         return None
     if isinstance(reply.error, _Error):
         return reply.error
-    words = reply.error or reply.detail or reply.message
-    return _Error(str(words)) if words else None
+    message = reply.error or reply.detail or reply.message
+    return _Error(str(message)) if message else None
 
 
-def _wants_new_limit(error: _Error) -> bool:
+def _requires_new_limit(error: _Error) -> bool:
     is_unsupported = error.param == _LIMIT and error.code == "unsupported_parameter"
     return is_unsupported or _NEW_LIMIT in (error.message or "")
 

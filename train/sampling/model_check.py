@@ -1,4 +1,4 @@
-"""Early checks of a model's name, tokenizer and chat template."""
+"""Checks of a model's name, tokenizer and chat template, before it is loaded."""
 
 import json
 from difflib import get_close_matches
@@ -13,11 +13,11 @@ _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenize
 
 
 def check_model(model: str, revision: str | None = None) -> None:
-    """Raise SamplerError unless a model of this name exists: a folder here, or on the Hub.
+    """Raise SamplerError unless a model of this name exists: a local folder, or a model on the Hub.
 
-    revision: of a model on the Hub; None: the newest
+    revision: revision on the Hub; None: the newest
 
-    Does not contact the Hub if its cache on this machine has the model.
+    Sends no request if the Hub's local cache has the model.
     """
     check_folder(model)
     if not Path(model).expanduser().exists():
@@ -25,7 +25,7 @@ def check_model(model: str, revision: str | None = None) -> None:
 
 
 def check_folder(model: str) -> None:
-    """Raise SamplerError if the name must be a folder's, and it has no model."""
+    """Raise SamplerError if the name is that of a folder without a model."""
     folder = Path(model).expanduser()
     is_path = model.startswith(_PATH_PREFIXES) or model.count("/") > 1 or folder.exists()
     if is_path and not folder.is_file() and not (folder / "config.json").is_file():
@@ -36,19 +36,19 @@ def check_folder(model: str) -> None:
 
 
 def check_tokenizer(model: str) -> None:
-    """Raise SamplerError if a folder has no tokenizer: transformers would create an empty one."""
+    """Raise SamplerError if a folder has no tokenizer, for which transformers would create an empty one."""
     folder = Path(model).expanduser()
     if folder.is_dir() and not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise SamplerError(
-            f"{model} has no tokenizer: none of {', '.join(_TOKENIZER_FILES)} is there. Copy these files from the "
-            "model that it was made from."
+            f"{model} has no tokenizer: none of {', '.join(_TOKENIZER_FILES)} exists. Copy these files from its base "
+            "model."
         )
 
 
 def check_chat_template(model: str, revision: str | None = None) -> None:
     """Raise SamplerError if a model has no chat template, like base models, or its folder has no tokenizer.
 
-    Loads and downloads nothing: does not check a model on the Hub that is not cached.
+    Downloads nothing, so it accepts every uncached model.
     """
     check_tokenizer(model)
     settings = _find_file(model, "tokenizer_config.json", revision)
@@ -57,7 +57,7 @@ def check_chat_template(model: str, revision: str | None = None) -> None:
     try:
         template = json.loads(settings.read_text(encoding="utf-8")).get("chat_template")
     except (OSError, ValueError, AttributeError):
-        return  # the engine will report the error
+        return  # the engine reports the error
     if not template:
         raise SamplerError(
             f"{model} has no chat template, so it cannot take chats: it is a base model. Give "
@@ -92,7 +92,7 @@ def _check_hub(model: str, revision: str | None) -> None:
 
 
 def _find_file(model: str, name: str, revision: str | None) -> Path | None:
-    """Return the path of a model's file; None if it is not on this machine."""
+    """Return the local path of a model's file; None if missing."""
     folder = Path(model).expanduser()
     if folder.is_dir():
         return folder / name if (folder / name).is_file() else None

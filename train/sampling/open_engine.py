@@ -1,4 +1,4 @@
-"""Openers of samplers: a run's engine from its configuration, or a command's model or server."""
+"""Functions that open samplers: a run's engine, or a command's model or server."""
 
 import os
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ def open_sampler(
     model: str, base_url: str | None = None, engine: EngineOptions = _DEFAULT,
     template_arguments: Mapping[str, Any] = NO_ARGUMENTS,
 ) -> Sampler:  # fmt: skip
-    """Load the model in this process or, given a URL, use the model of this name at an OpenAI-compatible server.
+    """Load the model in this process or, given a URL, connect to an OpenAI-compatible server.
 
     engine: options of vLLM, or of the requests to a server
 
-    Raises SamplerError, and ConfigError for options that a server does not accept.
+    Raises SamplerError if that fails, and ConfigError for invalid options.
     """
     if base_url is not None:
         from train.sampling.http import MAX_CONCURRENT_REQUESTS, HttpSampler
@@ -59,15 +59,15 @@ def open_engine(config: Config) -> UpdatableSampler:
 
 
 def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler":
-    """Start the engine in this process and the current thread, in which it must sample; see sampler_thread.py.
+    """Start the engine in the current thread, in which it must also sample; see sampler_thread.py.
 
     Raises SamplerError and ConfigError as `open_engine` does.
     """
     engine = config.engine
     if engine.kind == "vllm" and os.environ.get("WORLD_SIZE", "1") != "1":
         raise ConfigError(
-            "engine.gpus: the trainer has several ranks, and none of them can hold the engine. Name GPUs that torchrun "
-            "gives to no rank, for example the last ones of the machine"
+            "engine.gpus: the trainer has several ranks, and no rank can hold the engine. Name GPUs without a rank, "
+            "for example the last ones of the machine"
         )
     spec = engine_spec(config)
     if engine.kind == "transformers":
@@ -82,14 +82,14 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
 
     from train.sampling.vllm import VllmSampler
 
-    # Trainer and engine can alternate on one GPU's memory only if nothing is sampled during training.
-    takes_turns = config.rollout.pipeline == "sync" and config.evaluation.where != "idle"
-    options = {**_build_vllm_options(config, spec), "enable_sleep_mode": torch.cuda.is_available() and takes_turns}
+    # Trainer and engine can share one GPU's memory only if nothing is sampled during training.
+    alternates = config.rollout.pipeline == "sync" and config.evaluation.where != "idle"
+    options = {**_build_vllm_options(config, spec), "enable_sleep_mode": torch.cuda.is_available() and alternates}
     return VllmSampler(spec.model, **options)
 
 
 def engine_spec(config: Config, run: str = "") -> EngineSpec:
-    """Return the engine spec for this run's workers. Raises ConfigError as `open_engine` does."""
+    """Return the engine spec of a run. Raises ConfigError for impossible settings."""
     path = Path(config.model.path).expanduser()
     context_tokens = _context_tokens(config, str(path))
     model = str(path.resolve() if path.exists() else path)
@@ -118,22 +118,21 @@ def _sampling_params(config: Config) -> tuple[SamplingParams, ...]:
 
 
 def _build_vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
-    """Return vLLM's options for an engine that the trainer starts itself."""
     transfer = {"weight_transfer_config": {"backend": nccl.BACKEND}} if config.engine.transfer == nccl.BACKEND else {}
     return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.chat_arguments)}
 
 
 def _context_tokens(config: Config, path: str) -> int:
-    """Return the tokens of prompt and completion together. Raises ConfigError if the model's context is too short."""
+    """Return the maximum tokens of prompt and completion. Raises ConfigError if the model's context is too short."""
     longest_of_stages = max(stage.max_tokens for stage in config.stages)
     longest = max(longest_of_stages, config.evaluation.max_tokens if config.evaluation.where != "own" else 0)
     if 0 < config.engine.max_model_len <= longest_of_stages:
         raise ConfigError(
-            f"engine.max_model_len = {config.engine.max_model_len} leaves no room for a prompt with completions of "
+            f"engine.max_model_len = {config.engine.max_model_len} leaves no tokens for a prompt with completions of "
             f"{longest_of_stages} tokens. Give the tokens of both together, or 0"
         )
     wanted = config.engine.max_model_len or config.data.max_prompt_tokens + longest
-    of_model: int = getattr(AutoConfig.from_pretrained(path), "max_position_embeddings", wanted)
-    if longest_of_stages >= of_model:
-        raise ConfigError(f"stages: {path} has a context of {of_model} tokens, prompt included. Lower max_tokens.")
-    return min(wanted, of_model)
+    model_context: int = getattr(AutoConfig.from_pretrained(path), "max_position_embeddings", wanted)
+    if longest_of_stages >= model_context:
+        raise ConfigError(f"stages: {path} has a context of {model_context} tokens, prompt included. Lower max_tokens.")
+    return min(wanted, model_context)

@@ -1,10 +1,9 @@
-"""The proof, after every transfer, that an engine has the weights that the learner sent.
+"""The proof, after every transfer, that an engine has the learner's weights.
 
 1. The engine reports the manifest's version.
-2. Every tensor that the engine computes with has the checksum that the learner sent: none is missing, stale, partial,
-swapped or altered.
-3. The log-probabilities of the probe equal the learner's within a tolerance. This covers what checksums do not: layout,
-caches, precision and configuration.
+2. Every tensor in the engine has the checksum that the learner sent.
+3. The log-probabilities of the probe equal the learner's within a tolerance. This covers layout, caches, precision and
+configuration, which checksums do not.
 """
 
 import logging
@@ -19,19 +18,19 @@ from train.weights.source import Weights, record_checksums
 
 log = logging.getLogger(__name__)
 
-PARITY_METRIC = "parity/token_mult_prob_error"  # mean of exp |difference of log-probabilities|, NeMo-RL's name
+PARITY_METRIC = "parity/token_mult_prob_error"  # NeMo-RL's name for the mean of exp |difference of log-probabilities|
 CHECKED_SHARE_METRIC = "parity/checked"  # share of the weights with compared checksums
 _MAX_NAMED = 3  # tensors in one message
-_REMEDY = (
-    "Nothing is sampled with them. Type the same command again, curate train with --resume: the engine restarts, "
-    "and the last checkpoint is good. If it happens again, try another engine.transfer, and other engine.options"
+_RECOVERY_HINT = (
+    "Nothing was sampled with these weights. Type the same command again, `curate train` with --resume. If the error "
+    "recurs, try another engine.transfer or other engine.options"
 )
 
 
 def load_and_prove(
     engine: Engine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
-    """Load tensors into an engine of this process one by one, and prove the result.
+    """Load tensors into an engine in this process, and prove the result.
 
     Returns the metrics of the proof. Raises ParityError and SamplerError, as `prove` does.
     """
@@ -48,7 +47,7 @@ def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
     start_time = time.monotonic()
     if (reported := engine.version()) != manifest.version:
         raise ParityError(
-            f"weight update {manifest.version} was not applied: the engine reports version {reported}. {_REMEDY}"
+            f"weight update {manifest.version} was not applied: the engine reports version {reported}. {_RECOVERY_HINT}"
         )
     found = engine.checksums(manifest.tensors)
     if wrong := [tensor.name for tensor in manifest.tensors if found.get(tensor.name, "") not in ("", tensor.checksum)]:
@@ -56,11 +55,11 @@ def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
         raise ParityError(
             f"weight update {manifest.version} is corrupt: {len(wrong)} of "
             f"{len(manifest.tensors)} tensors in the engine differ from the learner's ({named}). The engine must "
-            f"compute in model.dtype, and nothing else may change its weights. {_REMEDY}"
+            f"compute in model.dtype, and nothing else may change its weights. {_RECOVERY_HINT}"
         )
     sizes = {tensor.name: prod(tensor.shape) for tensor in manifest.tensors}
     if unknown := [name for name in sizes if not found.get(name)]:
-        log.debug("checksums not known: %s", ", ".join(unknown))
+        log.debug("unknown checksums: %s", ", ".join(unknown))
     checked = sum(size for name, size in sizes.items() if found.get(name))
     metrics = {CHECKED_SHARE_METRIC: checked / max(sum(sizes.values()), 1)}
     if manifest.probe is not None:
@@ -73,8 +72,8 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
         by_engine = engine.compute_logprobs(probe.tokens)
     except ValueError as refusal:
         raise SamplerError(
-            f"the engine cannot take {max(map(len, probe.tokens))} tokens to compare it with the learner: {refusal}. "
-            "Give it a larger max_model_len"
+            f"the engine refused the probe of {max(map(len, probe.tokens))} tokens: {refusal}. Increase "
+            "engine.max_model_len"
         ) from refusal
     compared = [values[len(values) - len(sent) :] for sent, values in zip(probe.logprobs, by_engine, strict=True)]
     metrics = logprob_differences(probe.logprobs, compared)
@@ -82,7 +81,7 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
         raise ParityError(
             f"after weight update {manifest.version} sampler and learner differ: for {sum(map(len, compared))} fixed "
             f"tokens the mean of exp |difference of log-probabilities| is {metrics[PARITY_METRIC]:.4f}, and "
-            f"engine.parity allows {manifest.max_error:g}. Compare engine and model.dtype. {_REMEDY}"
+            f"engine.parity allows {manifest.max_error:g}. Compare engine and model.dtype. {_RECOVERY_HINT}"
         )
     return metrics
 
@@ -90,12 +89,12 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
 def logprob_differences(
     by_learner: Sequence[Sequence[float]], by_engine: Sequence[Sequence[float]]
 ) -> dict[str, float]:
-    """Return metrics of the differences between log-probabilities; PARITY_METRIC is infinite if one is not finite.
+    """Return metrics of the differences between log-probabilities, given as one list per sequence.
 
-    Each argument has one list per sequence.
+    PARITY_METRIC is infinite if a difference is not finite.
     """
-    of_both = zip(by_learner, by_engine, strict=True)
-    differences = [abs(mine - its) for pair in of_both for mine, its in zip(*pair, strict=True)]
+    pairs = zip(by_learner, by_engine, strict=True)
+    differences = [abs(learner - engine) for pair in pairs for learner, engine in zip(*pair, strict=True)]
     finite = all(map(isfinite, differences))
     error = sum(exp(min(difference, 50.0)) for difference in differences) / max(len(differences), 1) if finite else inf
     return {PARITY_METRIC: error, "parity/logp_difference_max": max(differences, default=0.0)}

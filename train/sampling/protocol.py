@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from train.weights.manifest import Probe, SentTensor
 
-# A chat, a text, or token ids. The model replies to a chat that ends with a user's message. It continues texts, tokens,
-# and chats that end with the beginning of the model's own message (a prefill).
+# A chat, a text, or token ids. A chat may end with the beginning of the model's own message (a prefill). The model
+# continues prefills, texts and token ids.
 Prompt = Chat | str | tuple[int, ...]
 SeededPrompt = tuple[Prompt, int]  # with the seed of this sample
 
@@ -24,9 +24,9 @@ def is_prefilled(prompt: Prompt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling options of an engine. There is no top_k and no penalty: defaults of servers and models are disabled."""
+    """Sampling options of an engine, without top_k and penalties: samplers disable those of servers and models."""
 
-    temperature: float = 0.6  # as top_p, from DeepCoder's evaluation
+    temperature: float = 0.6  # from DeepCoder's evaluation, as top_p
     top_p: float = 0.95
     max_tokens: int = 16384  # maximum length of a completion, thinking included
     logprobs: bool = False  # whether to return log-probabilities of the tokens, after temperature and top_p
@@ -42,7 +42,7 @@ class SamplingParams:
             raise ValueError("verifiable completions need top_p = 1 and no stops")
 
     def as_table(self) -> dict[str, Any]:
-        """Return JSON values, newer options only if they have an effect, so old fingerprints stay valid."""
+        """Return the options as JSON values, newer ones only if they have an effect, so old fingerprints stay valid."""
         table = asdict(self)
         stop, verifiable = table.pop("stop"), table.pop("verifiable")
         if stop:
@@ -52,18 +52,13 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class SampledCompletion:
-    """One completion.
+    """One completion. Token ids are the model's own, never re-tokenized text; empty if a server omits them."""
 
-    finish_reason is "stop", or "length" if max_tokens or the end of the model's context truncated it. Ids are those
-    that the model read and sampled, never re-tokenized text; empty if a server omits them. They include the tokens of a
-    stop (SamplingParams.stop), the text does not.
-    """
-
-    text: str
-    finish_reason: str
+    text: str  # without the stop (SamplingParams.stop)
+    finish_reason: str  # "stop", or "length" if max_tokens or the end of the context truncated it
     n_tokens: int
     prompt_ids: tuple[int, ...] = ()
-    token_ids: tuple[int, ...] = ()
+    token_ids: tuple[int, ...] = ()  # including the stop
     logprobs: tuple[float, ...] = ()  # one per token, if SamplingParams.logprobs
     versions: tuple[int, ...] = ()  # version of the weights that sampled each token, from 0
     reasoning: str = ""  # thinking that a server returns separately, counted in n_tokens
@@ -79,24 +74,24 @@ class Sampler(Protocol):
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index of the prompt, completion) as completions finish.
 
-        Reads `prompts`, which may be infinite, only as far as the model keeps up. Yields a ValueError for a prompt that
-        the model cannot take, such as one that is too long, and continues. Raises SamplerError if sampling fails.
+        Reads `prompts` lazily; they may be infinite. Yields a ValueError for a prompt that the model refuses, such as
+        one of too many tokens. Raises SamplerError if sampling fails.
         """
 
     def close(self) -> None:
-        """Free the model's memory, and end a call of `sample` in progress, even in another thread."""
+        """Free the model's memory, and end a call of `sample` in progress. Thread-safe."""
 
 
 class Engine(Protocol):
-    """A model that samples token by token, many completions at once, and loads new weights between two steps.
+    """A model that samples many completions token by token, and loads new weights between two steps.
 
     One thread calls add, step and abort; any thread may call `load` at any time.
     """
 
-    max_concurrency: int  # further completions would only wait in the engine
+    max_concurrency: int  # completions in progress; the engine queues any further ones
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin a completion. Raises ValueError if the model cannot take the prompt."""
+        """Begin a completion. Raises ValueError if the model refuses the prompt."""
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
         """Sample the next tokens, and return finished completions with their keys. Raises SamplerError."""
@@ -107,14 +102,13 @@ class Engine(Protocol):
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
         """Load full tensors under their names in the model's files.
 
-        Completions in progress continue with the new weights: their cache is recomputed, and
-        `SampledCompletion.versions` has the version of each token. Raises SamplerError if that fails.
+        Completions in progress continue with the new weights and a recomputed cache. Raises SamplerError if that fails.
         """
 
     def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return the log-probability, before temperature, of every token but the first of each sequence.
 
-        Completions in progress may continue meanwhile; the next `step` returns those that finish.
+        Completions in progress may continue; the next `step` returns finished ones.
         """
 
     def version(self) -> int:
@@ -141,8 +135,8 @@ class UpdatableSampler(Sampler, Protocol):
     ) -> dict[str, float]:
         """Load full tensors under their names in the model's files, and prove the result.
 
-        Returns the metrics of the proof; see proof.py. Raises ParityError if the sampler's weights differ from the
-        given ones, and SamplerError if it cannot load them.
+        Returns the metrics of the proof; see proof.py. Raises ParityError if the loaded weights differ, and
+        SamplerError if they cannot be loaded.
         """
 
     def sleep(self) -> None:

@@ -1,8 +1,7 @@
-"""A sampler confined to one thread, in which it is built, samples, loads, sleeps and wakes.
+"""A sampler confined to its own thread.
 
-vLLM launches kernels on the calling thread's current CUDA stream. On the learner's stream, each decoding step would
-wait for all earlier kernels of the learner. So this thread has its own high-priority stream: decoding steps are short,
-and the learner's kernels long.
+vLLM launches kernels on the calling thread's CUDA stream. On the learner's stream, each decoding step would wait for
+the learner's long kernels, so the sampler's thread has its own high-priority stream.
 """
 
 import queue
@@ -26,12 +25,11 @@ _CLOSE_SECONDS = 60.0  # time limit for the step in progress
 
 
 def start_timeout(seconds: float) -> SamplerError:
-    """Build the error for an engine that did not start in time."""
-    return SamplerError(f"the engine did not start within {seconds:g} s, which is engine.load_seconds")
+    return SamplerError(f"the engine did not start within engine.load_seconds = {seconds:g} s; set a higher value")
 
 
 def use_own_stream() -> None:
-    """Give the current thread its own high-priority CUDA stream if there is a GPU."""
+    """Set a new high-priority CUDA stream for the current thread, if there is a GPU."""
     import torch
 
     if torch.cuda.is_available():
@@ -41,8 +39,8 @@ def use_own_stream() -> None:
 class SamplerThread:
     """A sampler in its own thread; see `UpdatableSampler` in protocol.py.
 
-    build    builds the sampler
-    seconds  time limit for that
+    build    function that builds the sampler
+    seconds  time limit of `build`
 
     Raises SamplerError after the time limit, and the errors of `build`.
     """
@@ -59,7 +57,7 @@ class SamplerThread:
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see `Sampler`. The thread reads the prompts."""
+        """Yield (index, completion) as completions finish; see `Sampler`. The sampler's thread reads the prompts."""
         finished: queue.SimpleQueue[tuple[int, SampledCompletion | ValueError] | None] = queue.SimpleQueue()
         is_over = False
 
@@ -89,10 +87,7 @@ class SamplerThread:
         self._call(self._sampler.sleep)
 
     def close(self) -> None:
-        """Free the memory, and wait for `sample` to end after the step in progress.
-
-        PyTorch aborts a process that exits during a step.
-        """
+        """Free the memory, and wait for the step in progress: PyTorch aborts a process that exits during a step."""
         self._sampler.close()
         with suppress(TimeoutError):
             self._submit(lambda: None).result(_CLOSE_SECONDS)

@@ -4,11 +4,9 @@ The Gumbel-max trick turns an argmax into a sample from the distribution:
 
     token = argmax over v of logits[v] / temperature + gumbel(seed, position, v)
 
-`position` is the number of earlier tokens in the completion. The noise depends on these integers alone, not on the
-engine, the device or the batch. So a verifier with the logits of a finished completion can check that the seed
-reproduces each token.
-
-The integers are exact everywhere; the two logarithms may differ in the last bit of a float32 between libraries.
+`position` is the number of earlier tokens in the completion. The noise depends on these integers alone, so a verifier
+with the logits of a finished completion can check each token. Between libraries, the noise may differ in the last bits
+of a float32, because of its two logarithms.
 
 Letters in names are shapes: B completions, V vocabulary, T tokens of a completion, H hidden size.
 """
@@ -30,16 +28,16 @@ from train.sampling.commitment import (
     top_k_indices,
 )
 
-_WORD = 0xFFFFFFFF  # mask of 32-bit words, held in 64 bits, where an overflowing product keeps its low half
+_WORD = 0xFFFFFFFF  # mask of 32-bit words, stored in 64 bits
 _STRIDE = 0x9E3779B9  # odd, so multiplication keeps token ids distinct
-_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with a single one, samples would soon share their noise
-_MAX_UNIFORM = 1 - 2**-24  # largest float32 below 1: with 1 itself, a token could never be sampled
+_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with a single one, the noise of samples would collide
+_MAX_UNIFORM = 1 - 2**-24  # largest float32 below 1, for which the noise is finite
 
 
 def sample_tokens(
     logits_BV: Tensor, temperature: float, seeds: Sequence[int], positions: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return each row's token, its log-probability after temperature, and the noisy logits, whose argmax it is.
+    """Return each row's token, its log-probability after temperature, and the noisy logits with the token as argmax.
 
     At temperature 0, there is no noise, and log-probabilities are the model's.
     """
@@ -55,10 +53,10 @@ def sample_tokens(
 def gumbel_tensor(
     seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Return the noise of B samples, as (B, V) in float32. Seeds are 0 to 2^64 - 1."""
+    """Return the noise of B samples, as a (B, V) tensor in float32, for seeds from 0 to 2^64 - 1."""
     keys_BK = torch.tensor(_derive_keys(seeds, positions), dtype=torch.int64, device=device)
     hashed_BV = _hash(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
-    # Large noise comes from small uniform values, which are the most precise.
+    # Small uniform values, the most precise ones, give large noise.
     uniform_BV: Tensor = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
     return uniform_BV.neg_().log1p_().neg_().log_().neg_()
 
@@ -71,7 +69,7 @@ def _derive_keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[i
 
 
 def _hash(keys_BK: Any, tokens_V: Any) -> Any:
-    """Return a 32-bit hash for each sample and token, for numpy arrays and torch tensors alike."""
+    """Return a 32-bit hash for each sample and token, of numpy arrays or torch tensors."""
     return _mix(((tokens_V * _STRIDE + keys_BK[:, :1]) & _WORD) ^ keys_BK[:, 1:])
 
 
@@ -83,15 +81,14 @@ def _mix(word: Any) -> Any:
 
 
 class CommitmentRecorder:
-    """A recorder of one completion's commitments and log-probabilities, fed while an engine samples it.
+    """A recorder of one completion's commitments and log-probabilities during sampling.
 
-    Finished chunks keep only their largest values, and nothing on the GPU. An engine may record a token twice, when it
-    prefills in pieces or resamples a token in flight: the last record counts, unless its chunk is finished. A resampled
-    token is the same.
+    Finished chunks keep only their largest values, on the CPU. An engine may record a token twice, after a chunked
+    prefill or a repeated step, which samples the same token. The last record counts, unless its chunk is finished.
     """
 
     def __init__(self) -> None:
-        self._kept: list[TopValues] = []
+        self._top_values: list[TopValues] = []
         self._logprobs: list[float] = []  # log-probabilities in finished chunks
         self._chunk: dict[int, tuple[Tensor, Tensor]] = {}  # chunk in progress, by position
 
@@ -99,32 +96,32 @@ class CommitmentRecorder:
         """Record the hidden state from which a token was sampled, and the token's log-probability."""
         if position < len(self._logprobs):
             return
-        if position % CHUNK_TOKENS == 0 and position // CHUNK_TOKENS > len(self._kept):
+        if position % CHUNK_TOKENS == 0 and position // CHUNK_TOKENS > len(self._top_values):
             self._close_chunk()
         self._chunk[position] = hidden_H, logprob
 
     def finish(self, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
         """Return the commitments to the first n tokens, and their log-probabilities."""
-        # drop tokens sampled after the completion's end
+        # Drop tokens sampled after the end of the completion.
         self._chunk = {position: value for position, value in self._chunk.items() if position < n_tokens}
         if self._chunk:
             self._close_chunk()
-        return commit_top_values(self._kept), tuple(self._logprobs)
+        return commit_top_values(self._top_values), tuple(self._logprobs)
 
     def _close_chunk(self) -> None:
         rows_TH, logprobs_T = zip(*(self._chunk[position] for position in sorted(self._chunk)), strict=True)
-        self._kept.append(_select_top_values(torch.stack(rows_TH)))
+        self._top_values.append(_select_top_values(torch.stack(rows_TH)))
         self._logprobs += torch.stack(logprobs_T).tolist()
         self._chunk.clear()
 
 
 def _select_top_values(rows_TH: Tensor) -> TopValues:
-    """Return a chunk's K largest values, selected on the tensor's device to copy only these."""
+    """Return a chunk's K largest values, selected on the tensor's device before the copy to the CPU."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
     magnitudes = flat & MAGNITUDE
     if len(flat) > 4 * K:
         limit = magnitudes.topk(K, sorted=False).values.min()
-        candidates = (magnitudes >= limit).nonzero()[:, 0]  # all values tied at the limit, in order
+        candidates = (magnitudes >= limit).nonzero()[:, 0]  # including all ties, in order
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
@@ -133,6 +130,6 @@ def _select_top_values(rows_TH: Tensor) -> TopValues:
 
 
 def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
-    """Return numbers, rounded to bfloat16, as their bits on the CPU."""
+    """Return the bits of numbers rounded to bfloat16, on the CPU."""
     bits = hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16)
     return bits.cpu().numpy().view(np.uint16)

@@ -1,8 +1,4 @@
-"""Conversion of prompts to tokens and of tokens to completions.
-
-`TextSampler` turns an in-process engine into a sampler: it tokenizes prompts, chats with the model's chat template, and
-decodes completions up to the first stop.
-"""
+"""Conversion of prompts to tokens and of tokens to completions."""
 
 import logging
 import re
@@ -22,13 +18,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# `template_arguments` of samplers are further arguments of the model's chat template, such as enable_thinking.
+# Default of samplers' `template_arguments`: arguments of the model's chat template, such as enable_thinking.
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
-_CONTEXT_TOKENS = 16  # tokens of the prompt decoded together with those of the completion
+_CONTEXT_TOKENS = 16  # last tokens of the prompt, decoded together with the completion
 
 
 class TextSampler(Engine):
-    """Base of engines that are also samplers; see protocol.py.
+    """Base class of engines with the interface of samplers; see protocol.py.
 
     model: name for a warning about arguments that the chat template does not use
     """
@@ -40,21 +36,19 @@ class TextSampler(Engine):
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see `Sampler`."""
         return self._sample(enumerate(prompts), sampling)
 
     def update_weights(
         self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: Probe | None, max_error: float
     ) -> dict[str, float]:
-        """Load and verify weights; see `UpdatableSampler`."""
         return load_and_prove(self, weights, version, probe, max_error)
 
     def _sample(
         self, prompts: Iterable[tuple[int, SeededPrompt]], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Sample numbered prompts. If the caller stops early, abort completions in progress."""
+        """Sample numbered prompts. Abort completions in progress if the caller stops early."""
         waiting = iter(prompts)
-        call = uuid4().hex[:8]  # distinguishes the keys of different calls
+        call = uuid4().hex[:8]  # distinguishes the keys of concurrent calls
         running: dict[str, tuple[int, Prompt]] = {}
         try:
             while True:
@@ -98,7 +92,7 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
     options = {**arguments, "add_generation_prompt": not prefilled, "continue_final_message": prefilled}
     try:
         return list(tokenizer.apply_chat_template(prompt, tokenize=True, return_dict=False, **options))
-    except TemplateError as error:  # templates reject what a model was not trained on, such as a system prompt
+    except TemplateError as error:  # for example, a system prompt with which the model was not trained
         raise ValueError(f"the model's chat template refuses the messages: {error}") from error
 
 
@@ -107,15 +101,15 @@ def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: 
     text = "\n".join(template.values()) if isinstance(template, Mapping) else str(template or "")
     for name in arguments.keys() - {"chat_template"}:
         if not re.search(rf"\b{re.escape(name)}\b", text):
-            log.warning("the chat template of %s does not use %s, so that argument changes nothing", model, name)
+            log.warning("the chat template of %s does not use %s; the argument has no effect", model, name)
 
 
 def restore_continuation_text(
     prompt: Prompt, completion: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion:
-    """Return the completion with the exact continuation of a text or a prefill; others unchanged.
+    """Restore the leading space that some tokenizers drop from the continuation of a text or a prefill.
 
-    decode: some tokenizers drop a leading space, without which a line of Python loses a column of its indentation
+    Return completions of other prompts unchanged.
     """
     if not isinstance(prompt, str) and not is_prefilled(prompt):
         return completion
@@ -127,6 +121,6 @@ def restore_continuation_text(
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Truncate the text at the stop that is complete first, as vLLM does."""
+    """Truncate the text before the stop that ends first, as vLLM does."""
     found = [(start + len(stop), start) for stop in stops if (start := text.find(stop)) >= 0]
     return text[: min(found)[1]] if found else text

@@ -1,6 +1,6 @@
-"""A model in this process, sampled by transformers alone: slow, simple, and bitwise reproducible.
+"""A slow, bitwise reproducible sampler by transformers alone, for tests and machines without vLLM.
 
-For tests, and machines without vLLM. Completions that begin together form a batch, padded on the left.
+Completions that begin together form a batch, padded on the left.
 """
 
 import threading
@@ -28,21 +28,21 @@ _MAX_CONCURRENCY = 1024
 
 @dataclass(slots=True)
 class _Running:
-    """A completion in progress; each token has its log-probability and the version that sampled it."""
+    """A completion in progress."""
 
     key: str
     prompt_ids: tuple[int, ...]
     seed: int
     generator: torch.Generator
     sampling: SamplingParams
-    sampled: list[tuple[int, float, int]] = field(default_factory=list)
+    sampled: list[tuple[int, float, int]] = field(default_factory=list)  # token, log-probability, version
     record: CommitmentRecorder = field(default_factory=CommitmentRecorder)
     has_ended: bool = False
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Completions sampled together: their left-padded tokens so far, and the cache of all but the last."""
+    """A batch of completions: their left-padded tokens, and the KV cache of all but the last token."""
 
     completions: list[_Running]
     ids_BT: Tensor
@@ -51,9 +51,10 @@ class _Batch:
 
 
 class TransformersSampler(TextSampler):
-    """A model from a folder or from the Hub, in float32. Raises SamplerError if it cannot be loaded.
+    """A sampler of a model in float32. Raises SamplerError if the model cannot be loaded.
 
-    context_tokens: maximum number of tokens of prompt and completion together; None: the model's context
+    model           folder or Hub id
+    context_tokens  maximum number of tokens of prompt and completion together; None: the model's context
     """
 
     def __init__(
@@ -74,31 +75,28 @@ class TransformersSampler(TextSampler):
         self._version = 0
         self._closed = False
         self.max_concurrency = _MAX_CONCURRENCY
-        self._waiting: list[_Running] = []  # begin with the next step
+        self._waiting: list[_Running] = []  # for the next step
         self._batches: list[_Batch] = []
         self._lock = threading.Lock()  # load() and close() may come from other threads
 
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see protocol.py."""
         waiting = enumerate(prompts)
-        # The next batch begins when this one is finished: the composition of a batch affects the last bits.
+        # Finish a batch before the next one, since the composition of a batch affects the last bits.
         while batch := list(islice(waiting, _PROMPT_BATCH)):
             yield from self._sample(batch, sampling)
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin a completion; see `Engine`."""
         if len(prompt_ids) >= self._context:
-            raise ValueError(f"the prompt has {len(prompt_ids)} tokens, the model takes {self._context}")
+            raise ValueError(f"the prompt has {len(prompt_ids)} tokens, but the model's context has {self._context}")
         with self._lock:
             self._waiting.append(_Running(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
-        """Sample a token of every completion, and return finished ones; see `Engine`."""
         with self._lock:
             if self._closed:
-                raise SamplerError("the sampler was closed while it had work")
+                raise SamplerError("the sampler was closed while it was sampling")
             for _, completions in groupby(self._waiting, lambda each: each.sampling):
                 while chunk := list(islice(completions, _PROMPT_BATCH)):
                     self._batches.append(self._make_batch(chunk))
@@ -117,7 +115,6 @@ class TransformersSampler(TextSampler):
 
     @torch.no_grad()
     def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
-        """Return log-probabilities of given tokens, before temperature; see `Engine`."""
         found = []
         with self._lock:
             for ids_T in map(torch.tensor, sequences):
@@ -129,21 +126,18 @@ class TransformersSampler(TextSampler):
         return 0.0
 
     def load(self, weights: Iterable[tuple[str, Tensor]], version: int) -> None:
-        """Load full tensors under their names in the model's files; see `Engine`."""
         with self._lock:
             # Not strict: files omit tied tensors.
             if unknown := self._model.load_state_dict(dict(weights), strict=False).unexpected_keys:
                 raise SamplerError(f"{', '.join(unknown[:3])} are not weights of this model")
             self._version = version
             for batch in self._batches:
-                batch.cache = None  # computed with the old weights
+                batch.cache = None
 
     def version(self) -> int:
-        """Return the version of the weights loaded last."""
         return self._version
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
-        """Return the checksums of the model's tensors; see `Engine`."""
         with self._lock:
             state = self._model.state_dict()
             known = [tensor for tensor in tensors if tensor.name in state]
@@ -167,7 +161,7 @@ class TransformersSampler(TextSampler):
 
     @torch.no_grad()
     def _step_batch(self, batch: _Batch) -> list[_Running]:
-        """Sample a token of every unfinished completion of the batch; return those that finish."""
+        """Sample a token of every unfinished completion of the batch. Return the completions that finish."""
         position_BT = (batch.mask_BT.cumsum(1) - 1).clamp(min=0)
         new = slice(None) if batch.cache is None else slice(-1, None)
         out = self._model(
@@ -188,7 +182,6 @@ class TransformersSampler(TextSampler):
             ids_B1[row, 0] = token
             completion.sampled.append((token, logprob, self._version))
             is_full = len(completion.sampled) >= min(sampling.max_tokens, self._context - len(completion.prompt_ids))
-            # decodes the whole completion for every token: slow and simple
             text = self._decode([token for token, _, _ in completion.sampled]) if sampling.stop else ""
             if is_full or token in self._ends or any(stop in text for stop in sampling.stop):
                 completion.has_ended = True
@@ -198,7 +191,7 @@ class TransformersSampler(TextSampler):
         return over
 
     def _sample_tokens(self, completions: Sequence[_Running], logits_BV: Tensor) -> list[tuple[int, float]]:
-        """Sample a token of each completion; return it with its log-probability, meaningless for finished ones."""
+        """Return a token of each completion with its log-probability; both are meaningless for finished ones."""
         sampling = completions[0].sampling
         if sampling.verifiable:
             seeds, positions = [each.seed for each in completions], [len(each.sampled) for each in completions]
@@ -242,6 +235,6 @@ def _log_probabilities(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
     if sampling.top_p < 1:
         sorted_BV, order_BV = logp_BV.sort(1, descending=True)
         before_BV = sorted_BV.exp().cumsum(1) - sorted_BV.exp()
-        left_out_BV = torch.zeros_like(logp_BV, dtype=torch.bool).scatter(1, order_BV, before_BV >= sampling.top_p)
-        logp_BV = logp_BV.masked_fill(left_out_BV, -torch.inf).log_softmax(1)
+        excluded_BV = torch.zeros_like(logp_BV, dtype=torch.bool).scatter(1, order_BV, before_BV >= sampling.top_p)
+        logp_BV = logp_BV.masked_fill(excluded_BV, -torch.inf).log_softmax(1)
     return logp_BV

@@ -1,6 +1,6 @@
-"""A model in this process, run by vLLM.
+"""A sampler by vLLM in this process.
 
-Only this file, train/weights/nccl.py, and vllm_worker.py and vllm_weights.py within vLLM's worker processes use vLLM's
+Only this file, train/weights/nccl.py and, within vLLM's worker processes, vllm_worker.py and vllm_weights.py use vLLM's
 Python interface.
 """
 
@@ -29,24 +29,25 @@ from train.weights.source import TensorFiles
 if TYPE_CHECKING:
     from torch import Tensor
 
-# CPUs are for development: compiling takes longer than running a small model, and results should be bitwise
-# reproducible. vLLM 0.32 fails when it splits the prompt of a seeded sample ("CPU Generator does not use offset").
-# Completions share a prompt's cache in whole blocks, of 128 tokens by default on CPUs, and at least 32.
+# Options on CPUs, for development: no compilation, and bitwise reproducible results. vLLM 0.32 cannot split the prompt
+# of a seeded sample ("CPU Generator does not use offset"). Small blocks let completions share more of a prompt's cache.
 _ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False, "block_size": 32}
 _CPU_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; by default vLLM takes a share of the whole memory
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes use these CPUs, too
+    "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; the default is a share of the whole memory
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes share these CPUs
 }
 _CLOSE_SECONDS = 60.0  # time limit for a step or a transfer of weights in progress
 _NO_LABEL = "default"  # vLLM's label of its initial weights
 _NOISE = "train.sampling.vllm_worker:CounterBasedNoiseProcessor"
-_DISCARD = 2  # vLLM's sleep level that also drops the weights, which `load` replaces
+_DISCARD = 2  # vLLM's sleep level that drops the weights, too
 
 
 class VllmSampler(TextSampler):
-    """A model from a folder or from the Hub. `options` are those of `vllm.LLM`.
+    """A sampler of a model in vLLM.
 
-    verifiable: whether to support verifiable completions, which need vLLM's older model runner
+    model       folder or Hub id
+    verifiable  whether to support verifiable completions, which need vLLM's older model runner
+    options     options of `vllm.LLM`
 
     Raises SamplerError if the model cannot be loaded, or vLLM is not installed.
     """
@@ -60,10 +61,10 @@ class VllmSampler(TextSampler):
             os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is for V1
             options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
             options["generation_config"] = "auto"  # verifiers expect the model's own end tokens
-        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # keep the command's output readable
+        os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # vLLM and torch warn about each other
+            warnings.simplefilter("ignore")
             self._llm = _start_vllm(model, options)
         self._is_verifiable = verifiable
         if verifiable:
@@ -77,11 +78,10 @@ class VllmSampler(TextSampler):
         self._closed = False
         self._finished: list[Any] = []  # outputs for the next step to return
         self._lock = threading.Lock()  # load() and close() may come from other threads
-        # _start_vllm sets torch's configuration in its own context only; other threads have other contexts.
+        # torch's configuration by _start_vllm is a context variable, which other threads do not inherit.
         self._context = contextvars.copy_context()
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
-        """Begin a completion; see `Engine` in protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
 
@@ -96,9 +96,9 @@ class VllmSampler(TextSampler):
             max_tokens=sampling.max_tokens,
             seed=seed,
             logprobs=0 if sampling.logprobs else None,  # of the sampled token alone
-            flat_logprobs=sampling.logprobs,  # one list, without an object per token
+            flat_logprobs=sampling.logprobs,  # one list instead of an object per token
             stop=list(sampling.stop),
-            detokenize=bool(sampling.stop),  # without stops, decode once at the end
+            detokenize=bool(sampling.stop),  # without stops, `_make_completion` decodes
             output_kind=RequestOutputKind.FINAL_ONLY,
             extra_args={VERIFIABLE_KEY: noise} if sampling.verifiable else None,
         )
@@ -109,13 +109,14 @@ class VllmSampler(TextSampler):
                     self._verifiable.add(key)
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
-        """Sample the next tokens, and return finished completions; see `Engine` in protocol.py."""
         with self._lock:
             if not self._finished:
                 self._collect()
             outputs, self._finished = self._finished, []
-            notes = self._take_commitments(outputs)
-        return [(output.request_id, self._make_completion(output, notes.get(output.request_id))) for output in outputs]
+            records = self._take_commitments(outputs)
+        return [
+            (output.request_id, self._make_completion(output, records.get(output.request_id))) for output in outputs
+        ]
 
     def abort(self, keys: Iterable[str]) -> None:
         dropped = set(keys)
@@ -128,7 +129,6 @@ class VllmSampler(TextSampler):
             self._verifiable -= dropped
 
     def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
-        """Return log-probabilities of given tokens, before temperature; see `Engine` in protocol.py."""
         import vllm
         from vllm.sampling_params import RequestOutputKind
 
@@ -149,7 +149,7 @@ class VllmSampler(TextSampler):
             if keys and not others_run:
                 self._llm.reset_prefix_cache()  # later samples must not depend on this call
         return [
-            tuple(of_place[id].logprob for id, of_place in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
+            tuple(logprobs[id].logprob for id, logprobs in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
             for output in map(found.__getitem__, keys)
             for ids in [output.prompt_token_ids]
         ]
@@ -160,7 +160,6 @@ class VllmSampler(TextSampler):
         return 0.0 if core is None else float(core.scheduler.get_kv_cache_usage())
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        """Load full tensors under their names in the model's files; see `Engine` in protocol.py."""
         if isinstance(weights, TensorFiles):  # each process of the engine reads the files
             self._load("load_files", version, args=(list(map(str, weights.paths)),))
         else:
@@ -175,19 +174,17 @@ class VllmSampler(TextSampler):
             self._llm.collective_rpc(method, kwargs=arguments)
 
     def version(self) -> int:
-        """Return the version that vLLM itself reports."""
         with self._lock:
             return _parse_version(self._engine.get_weight_version())
 
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
-        """Return the checksums of the engine's tensors; see `Engine` in protocol.py."""
-        outlines = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
-        with self._lock, _translate_errors("vLLM does not report its weights"):
-            parts = self._llm.collective_rpc("partial_checksums", args=(outlines,))
-        return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in outlines})
+        specs = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
+        with self._lock, _translate_errors("vLLM did not report its weights"):
+            parts = self._llm.collective_rpc("partial_checksums", args=(specs,))
+        return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in specs})
 
     def sleep(self) -> None:
-        """Free the memory of weights and cache for the learner, if they share a GPU."""
+        """Free the memory of weights and cache for the learner, if both share a GPU."""
         if self._sleeps:
             with self._lock:
                 with self._pause_between_steps():
@@ -205,22 +202,21 @@ class VllmSampler(TextSampler):
                     self._llm.collective_rpc(method, **arguments)
                     if self._sleeps:
                         self._llm.wake_up(tags=["kv_cache"])
-                    # The cache, also of completions in progress, is from the old weights. vLLM reports a failed reset
-                    # only by returning False; completions would then continue from the old cache.
+                    # The cache is from the old weights, also for completions in progress.
                     if not self._llm.reset_prefix_cache(reset_running_requests=True):
-                        raise SamplerError("its cache of the old weights was not reset")
+                        raise SamplerError("it did not reset its cache of the old weights")
                     self._engine.set_weight_version(str(version))
 
     @contextmanager
     def _pause_between_steps(self) -> Iterator[None]:
-        """Hold the engine between two steps.
+        """Pause the engine between two steps.
 
-        With asynchronous scheduling, vLLM's default on GPUs, one step is always in flight. Wait for it: its tokens
-        belong to the old weights.
+        With asynchronous scheduling, vLLM's default on GPUs, first wait for the step in flight, whose tokens belong to
+        the old weights.
         """
         core = self._core
         if core is None and self._engine.has_unfinished_requests():
-            raise SamplerError("its core runs in a separate process, where weights cannot change during sampling")
+            raise SamplerError("its core runs in a separate process, so weights cannot change during sampling")
         if core is None or not core.batch_queue:
             yield
             return
@@ -233,31 +229,31 @@ class VllmSampler(TextSampler):
             core.resume_scheduler()
 
     def close(self) -> None:
-        """Stop the engine after the step in progress. If that step hangs, the engine ends with the process."""
-        its_turn = self._lock.acquire(timeout=_CLOSE_SECONDS)
+        """Stop the engine after the step in progress. If that step hangs, only mark the sampler as closed."""
+        is_locked = self._lock.acquire(timeout=_CLOSE_SECONDS)
         try:
-            if its_turn and not self._closed:
+            if is_locked and not self._closed:
                 self._engine.engine_core.shutdown()
                 del self._llm, self._engine
-                gc.collect()  # the next model needs the memory
+                gc.collect()  # free the memory now
             self._closed = True
         finally:
-            if its_turn:
+            if is_locked:
                 self._lock.release()
 
     @property
     def _core(self) -> Any:
-        """vLLM's engine core; None if it runs in a separate process."""
+        """Return vLLM's engine core; None if it runs in a separate process."""
         return getattr(self._engine.engine_core, "engine_core", None)
 
     def _collect(self) -> None:
         """Run a step, and store its finished outputs. The caller holds `_lock`."""
         if self._closed:
-            raise SamplerError("the sampler was closed while it had work")
+            raise SamplerError("the sampler was closed while it was sampling")
         try:
             outputs = self._context.run(self._engine.step)
             self._finished += [output for output in outputs if output.finished]
-        except Exception as error:  # the engine's process exited, memory ran out, a kernel failed
+        except Exception as error:  # an exit of the engine's process, out of memory, a failed kernel
             raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
 
     def _take_commitments(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
@@ -266,15 +262,15 @@ class VllmSampler(TextSampler):
         if not ours:
             return {}
         finished = {output.request_id: len(output.outputs[0].token_ids) for output in ours}
-        # all processes of a model return the same
+        # All processes of a model return the same values.
         found = self._llm.collective_rpc("take_commitments", args=(list(finished.items()),))[0]
         self._verifiable -= finished.keys()
         return dict(zip(finished, found, strict=True))
 
     def _submit(self, key: str, ids: tuple[int, ...], parameters: Any) -> str:
-        """Submit a request, and return the engine's id of it. The caller holds `_lock`.
+        """Submit a request, and return its id in the engine. The caller holds `_lock`.
 
-        Raises ValueError if the model cannot take it.
+        Raises ValueError if vLLM refuses the request.
         """
         from vllm.exceptions import VLLMValidationError
 
@@ -285,7 +281,7 @@ class VllmSampler(TextSampler):
             raise ValueError(str(error)) from error
 
     def _move_to_front(self, names: Sequence[str]) -> None:
-        """Move these requests to the front of the queue, before those that a load interrupted."""
+        """Move these requests to the front of the queue, before requests interrupted by a load."""
         if self._core is not None:
             waiting = self._core.scheduler.waiting
             ours = [request for request in waiting if request.request_id in names]
@@ -300,12 +296,12 @@ class VllmSampler(TextSampler):
             b"",
             () if completion.logprobs is None else tuple(completion.logprobs.logprobs),
         )
-        spans = completion.weight_versions or ()  # labels of the weights that sampled the tokens
+        spans = completion.weight_versions or ()
         versions = tuple(_parse_version(span.version) for span in spans for _ in range(span.end - span.start))
         if len(versions) != len(ids):
             raise SamplerError(f"vLLM reported the versions of {len(versions)} of {len(ids)} tokens")
         return SampledCompletion(
-            # without stops, vLLM has not decoded the text
+            # Without stops, vLLM does not decode the text.
             text=completion.text if isinstance(completion.stop_reason, str) else self._decode(ids),
             finish_reason=completion.finish_reason,
             n_tokens=len(ids),
@@ -319,9 +315,7 @@ class VllmSampler(TextSampler):
 
 
 def _start_vllm(model: str, options: dict[str, Any]) -> Any:
-    """Start vLLM with the model. Raises SamplerError if that fails, or the head cannot have the configured
-    precision.
-    """
+    """Start vLLM. Raises SamplerError if that fails, or the head cannot have the configured precision."""
     try:
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -334,15 +328,14 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
     if current_platform.is_cpu():
         for name, value in _CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        torch._dynamo.config.disable = True  # compiling one small function of vLLM's sampler takes half a minute
+        torch._dynamo.config.disable = True  # compilation of a small function of vLLM's sampler takes half a minute
     path = Path(model).expanduser()
     with _translate_errors(f"vLLM cannot load {model}"):
         llm = LLM(
             model=str(path) if path.exists() else model,
-            # after temperature, for comparison with the trainer's
             **{
-                "max_model_len": -1,  # the longest that model and memory allow
-                "logprobs_mode": "processed_logprobs",
+                "max_model_len": -1,  # the maximum for model and memory
+                "logprobs_mode": "processed_logprobs",  # after temperature, as the trainer's
                 "use_tqdm_on_load": False,
                 "worker_extension_cls": "train.sampling.vllm_worker.WorkerExtension",
                 **(_ON_CPU if current_platform.is_cpu() else {}),
@@ -357,7 +350,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
 
 @contextmanager
 def _synchronize_device() -> Iterator[None]:
-    """Synchronize the device before and after the block, which reads weights used by other streams."""
+    """Synchronize the device before and after the block, which uses weights of other streams."""
     import torch
 
     if torch.cuda.is_available():
@@ -373,7 +366,7 @@ def _parse_version(label: str) -> int:
 
 @contextmanager
 def _translate_errors(failure: str) -> Iterator[None]:
-    """Raise SamplerError for any exception of any vLLM process: configuration, download, memory, a kernel."""
+    """Raise SamplerError for any exception of vLLM, such as for a download, memory or a kernel."""
     try:
         yield
     except Exception as error:

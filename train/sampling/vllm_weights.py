@@ -1,11 +1,10 @@
 """Checksums of a vLLM worker's weights, for comparison with the tensors in the model's files.
 
 vLLM fuses tensors of the files (q_proj, k_proj and v_proj become qkv_proj), shards them over GPUs, and on CPUs packs
-most of them for its matrix library. To find where each part ends up, vLLM's own loading code runs on tensors without
-data, and its copies are recorded instead of executed. A packed weight is read through products with the identity
-matrix, so the checksum covers what the engine computes with.
+most of them. To locate each part, vLLM's own loading code runs on meta tensors, and a dispatch mode records its copies.
+A packed weight is read through products with the identity matrix.
 
-Not covered: quantized weights, and experts that a kernel reorders.
+Quantized weights, and experts reordered by a kernel, are not covered.
 """
 
 from collections import defaultdict
@@ -21,24 +20,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from train.weights.checksums import PartialChecksum, Region, partial_checksum
 
 TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
-_ROW_BATCH = 1024  # rows of the identity matrix at once
+_ROW_BATCH = 1024  # rows of the identity matrix per product
 _EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRegion:
-    """A part of a tensor in the model's files, and its location in a module."""
+    """A region of a tensor in the model's files, and its location in a module."""
 
     name: str
     source: Region
     module: nn.Module
     parameter: str
     target: Region
-    shape: tuple[int, ...]  # of the parameter as the loading code sees it
+    shape: tuple[int, ...]  # of the parameter before packing
 
 
 def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list[LoadedRegion]:
-    """Trace where the model's loading code copies tensors with these specs, without loading any."""
+    """Trace the copies of the model's loading code for tensors with these specs, without loading any."""
     tensors = {
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
@@ -49,14 +48,14 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
 
 
 def partial_checksums(regions: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
-    """Return the partial checksums of the modules' current weights, without parts in an unknown layout."""
+    """Return the partial checksums of the modules' current weights, except in unknown layouts."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     by_parameter: dict[tuple[int, str], list[LoadedRegion]] = defaultdict(list)
     for region in regions:
         by_parameter[id(region.module), region.parameter].append(region)
     parts: list[PartialChecksum] = []
     for of_parameter in by_parameter.values():
-        effective = _read_effective_weight(of_parameter[0])  # unpacking copies, so hold one at a time
+        effective = _read_effective_weight(of_parameter[0])  # a copy, if unpacked; hold one at a time
         if effective is None:
             continue
         for region in of_parameter:
@@ -67,9 +66,9 @@ def partial_checksums(regions: Sequence[LoadedRegion], tensor_specs: Iterable[Te
 
 
 def append_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors, and finally a tied embedding as the missing output layer.
+    """Yield the tensors and, if the output layer is tied to the embedding, a copy of that as `lm_head.weight`.
 
-    On a CPU, vLLM keeps a packed copy of the output layer, and updates it only if it is among the tensors.
+    On a CPU, vLLM has a packed copy of the output layer, and updates it only from this tensor.
     """
     embedding, has_head = None, False
     for name, tensor in weights:
@@ -83,7 +82,7 @@ def append_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
 
 
 def _read_effective_weight(region: LoadedRegion) -> Tensor | None:
-    """Return a parameter's values in computation; None if its layout is unknown."""
+    """Return a parameter's values, unpacked; None if the layout is unknown."""
     if region.parameter == "weight" and len(region.shape) == 2 and hasattr(region.module, "cpu_linear"):
         return _unpack(region.module, *region.shape)
     effective = getattr(region.module, region.parameter).detach()
@@ -103,9 +102,9 @@ def _unpack(module: Any, outputs: int, inputs: int) -> Tensor:
 
 @contextmanager
 def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, str, Tensor]]]:
-    """Replace all parameters by tensors without data, as before loading; restore them at the end.
+    """Replace all parameters by meta tensors, as before loading; restore them at the end.
 
-    Yields module, name and parameter by the identity of its storage.
+    Yield (module, name, parameter) by storage id.
     """
     from vllm.model_executor.model_loader.reload import layerwise
     from vllm.model_executor.model_loader.reload.meta import restore_layer_on_meta
@@ -120,7 +119,7 @@ def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, s
             changed.append((module, info))
             restore_layer_on_meta(module, info)
             for tensor in module.parameters(recurse=False):
-                if hasattr(tensor, "weight_loader"):  # those of a reload wait until a layer is complete
+                if hasattr(tensor, "weight_loader"):  # a reload's loaders wait until a layer is complete
                     tensor.weight_loader = layerwise._get_original_loader(tensor)
         yield {
             _storage_id(tensor): (module, name, tensor)
@@ -134,7 +133,7 @@ def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, s
 
 
 class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records copies of the given tensors into parameters, and changes no tensor with data."""
+    """A dispatch mode that records copies of the given tensors into parameters, and changes no tensor with data."""
 
     def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -152,8 +151,8 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _record(self, target: Tensor, source: Tensor) -> None:
         name = self._names.get(_storage_id(source))
-        if name is not None and (place := self._parameters.get(_storage_id(target))) is not None:
-            module, parameter, whole = place
+        if name is not None and (found := self._parameters.get(_storage_id(target))) is not None:
+            module, parameter, whole = found
             found = LoadedRegion(
                 name, _make_region(source), module, parameter, _make_region(target), tuple(whole.shape)
             )

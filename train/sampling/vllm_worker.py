@@ -1,8 +1,7 @@
-"""Code that runs within vLLM's worker processes: methods that `VllmSampler` calls there, and counter-based noise.
+"""Code within vLLM's worker processes: methods for `VllmSampler`, and counter-based noise.
 
-A logits processor chooses the tokens of verifiable requests, which vLLM itself samples greedily. It replaces logits by
-noisy ones, whose argmax is the token, and records the token's hidden state and log-probability. vLLM's own
-log-probabilities are then those of the noisy logits, and meaningless.
+vLLM samples verifiable requests greedily, from logits to which a logits processor adds noise. The processor records
+each token's hidden state and log-probability; vLLM's own log-probabilities, of the noisy logits, are meaningless.
 """
 
 from collections.abc import Sequence
@@ -21,8 +20,8 @@ from train.sampling.vllm_weights import LoadedRegion, TensorSpec, append_lm_head
 from train.weights.checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
-VERIFIABLE_KEY = "verifiable"  # the key in SamplingParams.extra_args
-_ROWS = 32  # processed at once: noise takes a multiple of the memory of logits
+VERIFIABLE_KEY = "verifiable"  # key in SamplingParams.extra_args
+_MAX_ROWS = 32  # rows per call of sample_tokens, which takes a multiple of the memory of the logits
 
 
 class WorkerExtension:
@@ -31,20 +30,19 @@ class WorkerExtension:
     reload_weights: Any  # the worker's own
     model_runner: Any  # the worker's own
     _noise: "CounterBasedNoiseProcessor"
-    _placed: tuple[Sequence[TensorSpec], list[LoadedRegion]] | None = None
+    _traced: tuple[Sequence[TensorSpec], list[LoadedRegion]] | None = None
 
     def load_files(self, paths: Sequence[str]) -> None:
-        """Load the tensors of safetensors files."""
         self.reload_weights(weights_iterator=append_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
-    def partial_checksums(self, outlines: Sequence[TensorSpec]) -> list[PartialChecksum]:
+    def partial_checksums(self, specs: Sequence[TensorSpec]) -> list[PartialChecksum]:
         """Return this process's partial checksums of tensors with these specs."""
-        if self._placed is None or self._placed[0] != outlines:
-            self._placed = outlines, vllm_weights.trace_loaded_regions(self.model_runner.get_model(), outlines)
-        return vllm_weights.partial_checksums(self._placed[1], outlines)
+        if self._traced is None or self._traced[0] != specs:
+            self._traced = specs, vllm_weights.trace_loaded_regions(self.model_runner.get_model(), specs)
+        return vllm_weights.partial_checksums(self._traced[1], specs)
 
     def hook_output_layer(self) -> None:
-        """Start recording hidden states; called once, before the first verifiable request."""
+        """Start recording hidden states. Called once, before the first verifiable request."""
         from vllm.model_executor.layers.logits_processor import LogitsProcessor as Head
 
         processors = self.model_runner.input_batch.logitsprocs.all
@@ -57,14 +55,13 @@ class WorkerExtension:
         return [self._noise.recorders.pop(key).finish(n_tokens) for key, n_tokens in finished]
 
     def discard_commitments(self, keys: Sequence[str]) -> None:
-        """Drop the recorders of aborted completions."""
         for key in keys:
             self._noise.recorders.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A verifiable request: `token_ids` is vLLM's own, growing list of its tokens."""
+    """A verifiable request. `token_ids` is vLLM's own list, which grows during sampling."""
 
     key: str
     seed: int
@@ -75,29 +72,27 @@ class _Request:
 class CounterBasedNoiseProcessor(LogitsProcessor):
     """A logits processor for verifiable requests, created by vLLM in each of its processes.
 
-    recorders: of verifiable requests by their keys, preempted ones included
+    recorders: recorders of verifiable requests by key, preempted ones included
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
-        self._requests: dict[int, _Request] = {}  # by their row in the batch
+        self._requests: dict[int, _Request] = {}  # by row in the batch
         self.recorders: dict[str, CommitmentRecorder] = {}
         self._hidden_BH: Tensor | None = None
 
     def is_argmax_invariant(self) -> bool:
-        """Return False: the processor changes the argmax."""
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Track requests that are added, removed or moved to other rows."""
         process_dict_updates(self._requests, batch_update, _make_request)
 
     def apply(self, logits: Tensor) -> Tensor:
-        """Choose the next tokens, with the hidden states of the same step and rows."""
+        """Add noise to the logits of verifiable requests, and record the chosen tokens' hidden states."""
         rows = sorted(self._requests)
         for temperature in sorted({self._requests[row].temperature for row in rows}):
             same = [row for row in rows if self._requests[row].temperature == temperature]
-            for start in range(0, len(same), _ROWS):
-                self._choose_tokens(logits, same[start : start + _ROWS], temperature)
+            for start in range(0, len(same), _MAX_ROWS):
+                self._choose_tokens(logits, same[start : start + _MAX_ROWS], temperature)
         self._hidden_BH = None
         return logits
 

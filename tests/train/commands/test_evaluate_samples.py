@@ -115,7 +115,7 @@ def test_uneven_samples_of_livecodebench_keep_their_numbers(tmp_path, lcb):
     _, bits = judged(samples, *words, "--extraction", "lcb", out=out)
     assert bits == {"livecodebench/a": "001", "livecodebench/b": "0"}
     refused = curate("export-evaluation", out, "--to", "lcb-leaderboard", "--out", tmp_path / "board")
-    assert "does not have the temperature of its samples" in refused.output
+    assert "has no temperature, which is part of" in refused.output
 
 
 def test_lone_surrogates_in_a_program_are_only_wrong(tmp_path, plus):

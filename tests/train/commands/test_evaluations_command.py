@@ -69,12 +69,12 @@ def test_an_api_that_stays_busy_loses_no_contest(tmp_path):
         api.troubles = [BUSY] * 6
         done = run(api, "--contests", "1971,1972", "--out", out)
         assert done.exit_code == 1
-        assert "has not answered in 6 attempts (status 503, without JSON). Type the same command again" in done.output
+        assert "did not respond in 6 attempts (status 503, without JSON). Type the same command again" in done.output
         assert [contest.id for contest in read_contests(out)] == [1971]
         assert run(api, "--contests", "1971,1972", "--out", out).exit_code == 0
     gone = run(api, "--contests", 1973, "--out", out)
     assert gone.exit_code == 1
-    assert "has not answered in 6 attempts" in gone.output
+    assert "did not respond in 6 attempts" in gone.output
 
 
 def test_a_contest_that_cannot_be_had_does_not_stop_the_others(tmp_path):

@@ -99,7 +99,7 @@ def test_a_problem_that_cannot_be_read_here_has_empty_programs(tmp_path, box):
     result = tmp_path / "r.json"
     evaluated(result, box, "lcb", broken, answer, k=2)
     done = export(result, "lcb", tmp_path / "custom.json")
-    assert "1 problems cannot be read here; LiveCodeBench counts them as wrong" in done.stderr
+    assert "1 problems are unreadable; LiveCodeBench counts them as wrong" in done.stderr
     assert json.loads((tmp_path / "custom.json").read_text())[3] == {"question_id": "d", "code_list": ["", ""]}
 
 
@@ -183,7 +183,7 @@ def test_what_a_form_cannot_say_is_refused(tmp_path, box):
     assert "EvalPlus takes all tasks or none" in export(result, "evalplus", out).output
     done = export(result, "lcb", out)
     assert done.exit_code == 1
-    assert "is the result on humaneval+, and lcb takes results on lcb" in done.output
+    assert "is the result on humaneval+, but lcb takes results on lcb" in done.output
     evaluated(result, box, "humaneval+", humaneval_plus(tmp_path), functions, k=1)
     samples = result.with_name("r.json.samples.jsonl")
     samples.write_text("".join(line + "\n" for line in samples.read_text().splitlines()[:1]))

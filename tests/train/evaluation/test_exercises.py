@@ -163,7 +163,7 @@ def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
     )
     path = write_jsonl(tmp_path / "test.jsonl", [*tiny_world.rows(), bad])
     assert len(read_exercises(str(path))) == 6
-    assert "livecodebench/bad is left out, it cannot be read" in caplog.text
+    assert "livecodebench/bad is unreadable and left out" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ ONE = '{"task_id": "a", "solution": "b"}\n'
         (ONE + '{"task_id": "a", "solution": 5}', r"line 2: Expected `str \| null`, got `int` - at `\$.solution`"),
         (ONE + '{"task_id": "a", "solution": null}', "line 2: it names no task, or has no samples"),
         (ONE + '{"solution": "b"}', "line 2: it names no task, or has no samples"),
-        (ONE + '\n{"task_id": "c", "completion": "b"}', "line 3: c has completion, and .* before have solution"),
+        (ONE + '\n{"task_id": "c", "completion": "b"}', "line 3: c has completion, but earlier entries have solution"),
         (
             '[{"question_id": 5, "code_list": [""]}, {"question_id": 5, "code_list": [""]}]',
             "entry 2: 5 is in entry 1 already. Put its samples into one code_list",
@@ -141,7 +141,7 @@ def test_other_tasks_and_uneven_numbers_are_told(tmp_path, caplog):
 
 def test_questions_whose_answers_are_no_programs_are_refused(tmp_path):
     file = read_sample_file(written(tmp_path, {"task_id": "aime2024/1", "solution": "33"}))
-    with pytest.raises(CurateError, match="aime2024/1 asks for something else"):
+    with pytest.raises(CurateError, match="the judge of aime2024/1 takes none"):
         file.assign(exercises("aime2024/1", judge=MathJudge("33")))
 
 
@@ -157,7 +157,7 @@ def test_questions_whose_answers_are_no_programs_are_refused(tmp_path):
 )
 def test_programs_are_judged_as_they_are_and_outputs_are_searched(tmp_path, entry, protocol, given, rule):
     file = read_sample_file(written(tmp_path, {"question_id": "a", **entry}), given.get("extraction"))
-    used = file.settings(protocol, "lcb", given).suite_settings
+    used = file.resolve_settings(protocol, "lcb", given).suite_settings
     assert (used.extraction, used.test_seconds) == (rule, 6.0 if protocol else None)
 
 
@@ -167,4 +167,4 @@ def test_completions_need_a_suite_whose_prompts_they_continue(tmp_path):
         with pytest.raises(
             CurateError, match=f"completions, which continue the prompts of humaneval, .* not of {name}"
         ):
-            file.settings(None, suite, {})
+            file.resolve_settings(None, suite, {})

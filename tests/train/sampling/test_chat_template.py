@@ -73,7 +73,7 @@ def test_an_argument_that_the_template_does_not_know_is_reported(template, caplo
         warn_unknown_arguments(
             SimpleNamespace(chat_template=template), {"enable_thinking": False, "thinking": True}, "m"
         )
-    assert caplog.messages == ["the chat template of m does not use thinking, so that argument changes nothing"]
+    assert caplog.messages == ["the chat template of m does not use thinking; the argument has no effect"]
 
 
 def test_a_folder_without_a_tokenizer_is_not_called_a_base_model(tmp_path):

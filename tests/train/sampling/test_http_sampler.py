@@ -50,7 +50,7 @@ def test_prompts_as_token_ids_get_the_answers_of_the_same_chats(sampler):
 
 
 def test_only_a_server_of_vllm_takes_prompts_as_token_ids():
-    with answering(plain) as (url, _), pytest.raises(SamplerError, match="only that takes prompts as token ids"):
+    with answering(plain) as (url, _), pytest.raises(SamplerError, match="only vLLM accepts prompts as token ids"):
         list(open_sampler("m", url).sample([((1, 2), 0)], SAMPLING))
 
 
@@ -74,7 +74,7 @@ def test_a_model_that_the_server_does_not_have_is_named_with_those_it_has(tiny_m
 
 
 def test_without_a_server_the_error_says_how_to_start_one():
-    with pytest.raises(SamplerError, match="no server answers at http://127.0.0.1:9/v1.* vllm serve m"):
+    with pytest.raises(SamplerError, match="no server responds at http://127.0.0.1:9/v1.* vllm serve m"):
         open_sampler("m", "http://127.0.0.1:9/v1")
 
 
@@ -87,12 +87,12 @@ def test_an_invalid_address_is_refused(url):
 def test_a_server_that_is_not_openai_compatible_is_recognised():
     with (
         answering(lambda *_: (200, b"<html>Welcome")) as (url, _),
-        pytest.raises(SamplerError, match=r"is not OpenAI-compatible: GET /models gave 200.*/v1"),
+        pytest.raises(SamplerError, match=r"is not OpenAI-compatible: GET /models returned 200.*/v1"),
     ):
         open_sampler("m", url)
     with answering(lambda *_: (404, {"detail": "Not Found"})) as (url, _):
         sampler = open_sampler("m", url)
-        with pytest.raises(SamplerError, match=r"answered 404, Not Found\. Does the address end in /v1"):
+        with pytest.raises(SamplerError, match=r"returned 404, Not Found\. Does the address end in /v1"):
             list(sampler.sample(prompts("sum", times=1), SAMPLING))
 
 
@@ -388,7 +388,7 @@ def test_a_rate_limit_is_no_failure_while_the_server_answers_others():
 
 def test_an_answer_of_another_form_is_an_error_at_once():
     odd = answering_with(message={"content": 5}, finish_reason="stop")
-    with answering(odd) as (url, asked), pytest.raises(SamplerError, match="cannot read what the server.*content"):
+    with answering(odd) as (url, asked), pytest.raises(SamplerError, match="cannot decode the response of.*content"):
         only_answer(url, PREFILLED)
     assert len(asked) == 2
 
@@ -442,4 +442,4 @@ def test_closing_ends_what_another_thread_waits_for():
         sampler.close()
         thread.join(60)
         silent.set()
-    assert ends == ["the sampler was closed while it had work"]
+    assert ends == ["the sampler was closed while it was sampling"]

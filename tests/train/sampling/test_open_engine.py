@@ -20,7 +20,7 @@ def test_with_several_ranks_an_engine_needs_gpus_of_its_own(monkeypatch):
 def test_a_context_without_room_for_a_prompt_is_refused(tiny_model, monkeypatch):
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     engine = config.EngineConfig(max_model_len=96)
-    with pytest.raises(ConfigError, match="leaves no room for a prompt with completions of 96 tokens"):
+    with pytest.raises(ConfigError, match="leaves no tokens for a prompt with completions of 96 tokens"):
         open_engine(config.Config(config.ModelConfig(str(tiny_model)), config.DataConfig("d"), engine=engine))
 
 

@@ -327,7 +327,7 @@ def test_closing_ends_what_another_thread_samples(tiny_model, environment):
     assert begun.wait(120)
     sampler.close()
     thread.join(60)
-    assert ends == ["the sampler was closed while it had work"]
+    assert ends == ["the sampler was closed while it was sampling"]
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_an_engine_that_cannot_take_the_fixed_tokens_is_explained(engine, versio
     too_long = Probe(((1,) * 100_000,), ((0.0,) * 99_999,))
     manifest = InProcessTransport().publish(old.items(), 7, too_long, MAX_ERROR)
     engine.load(old.items(), 7)
-    with pytest.raises(SamplerError, match=r"cannot take 100000 tokens to compare it.*Give it a larger max_model_len"):
+    with pytest.raises(SamplerError, match=r"refused the probe of 100000 tokens.*Increase engine.max_model_len"):
         prove(engine, manifest)
 
 

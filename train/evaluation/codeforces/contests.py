@@ -1,7 +1,6 @@
 """Rated contests, in memory and in a Parquet file, and the ids of their problems.
 
-A contest has its problems, and its participants' scores and previous ratings, but no handles, which ratings do not
-need. The file has a row of about 50 kB for each contest. Ratings need no other data, and no network.
+A contest has its problems, and its participants' scores and previous ratings, without handles.
 """
 
 import hashlib
@@ -18,21 +17,15 @@ from typing import Any, Self
 from curate.errors import CurateError
 from train.evaluation.statistics.outcomes import ProblemMetadata
 
-# The contests over which DeepCoder's Codeforces rating was measured, with 408 problems: May to November 2024.
-DEEPCODER_CONTESTS = (
-    *range(1971, 2009),
-    *(2013, 2014),
-    *range(2018, 2031),
-    *(2032, 2033),
-    *(2035, 2036),
-)
+# The contests of DeepCoder's Codeforces rating, May to November 2024, with 408 problems.
+DEEPCODER_CONTESTS = (*range(1971, 2009), *(2013, 2014), *range(2018, 2031), *(2032, 2033), *(2035, 2036))
 DEEPCODER = "deepcoder"  # name of these contests
 _DEEPCODER_PROBLEMS = Path(__file__).with_name("deepcoder_problems.json")
-_NOT_IN_DIGESTS = re.compile(r"[\W_]")  # characters in which copies of a statement differ
+_NOT_IN_DIGESTS = re.compile(r"[\W_]")  # characters that vary between copies of a statement
 _TAGS = "\nTags:\n"  # end of a statement
 _PROBLEM = re.compile(r"(?:CF|codeforces)?[ _/-]*(\d+)[ _/-]*([A-Z]\d*)", re.IGNORECASE)
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
-_MAX_CONTESTS = 10_000  # in a range
+_MAX_CONTESTS = 10_000  # contests in a range
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +33,7 @@ class ContestProblem:
     """A problem of a contest.
 
     index   letter in the contest, such as "A" or "D2"
-    points  score of an accepted first attempt; None: the contest counts solved problems and penalties
+    points  points for an accepted first attempt; None: the contest counts solved problems and penalties
     rating  Codeforces' difficulty rating; None if unknown
     """
 
@@ -78,10 +71,7 @@ class Contest:
         scores: Sequence[tuple[float, float]],
         old_ratings: Sequence[int],
     ) -> Self:
-        """Build a contest from scores and ratings in any order.
-
-        Raises CurateError if their numbers differ.
-        """
+        """Build a contest from unsorted scores and ratings. Raises CurateError if their numbers differ."""
         if len(scores) != len(old_ratings):
             raise CurateError(
                 f"Contest {id} has {len(scores)} scores but {len(old_ratings)} ratings. Fetch the contest again."
@@ -107,7 +97,7 @@ def parse_problem_key(id: str) -> tuple[int, str]:
 
 
 def parse_problem_keys(id: str) -> list[tuple[int, str]]:
-    """Return contest and index of a problem of the suite, its primary one first; none if its contest is unknown."""
+    """Parse (contest, index) in each contest of a problem, the primary one first; empty if the contest is unknown."""
     try:
         return [parse_problem_key(part) for part in id.split(",")]
     except CurateError:
@@ -115,11 +105,10 @@ def parse_problem_keys(id: str) -> list[tuple[int, str]]:
 
 
 class UnmatchedProblems:
-    """DeepCoder's 408 problems that no row of its test set has matched yet.
+    """Those of DeepCoder's 408 problems that no row of its test set has matched so far.
 
-    The rows have a statement but no id. deepcoder_problems.json has the id and a digest of the statement of each row,
-    in their order. Problems shared by two divisions are in it twice, with the same statement: the first row gets the
-    first id, the second row the second.
+    Rows have no ids; digests of statements identify them (deepcoder_problems.json). Problems shared by two divisions
+    have the same digest, and match in the order of the file.
     """
 
     def __init__(self) -> None:
@@ -128,7 +117,7 @@ class UnmatchedProblems:
             self._ids.setdefault(digest, []).append(id)
 
     def pop_id(self, text: str) -> str:
-        """Return the id of a row's problem, such as 1971A; "" if it is none of the 408."""
+        """Remove and return the id of a row's problem, such as 1971A; "" if no problem matches."""
         statement = text.partition(_TAGS)[0]
         left = self._ids.get(hashlib.sha256(_NOT_IN_DIGESTS.sub("", statement).encode()).hexdigest()[:10])
         return left.pop(0) if left else ""
@@ -157,7 +146,7 @@ def parse_contest_ids(text: str) -> tuple[int, ...]:
 
 
 class ContestMetadata:
-    """Difficulty and date of these contests' problems, for rows without them."""
+    """The difficulty and date of these contests' problems, for rows without them."""
 
     def __init__(self, contests: Iterable[Contest]) -> None:
         self._known = {
@@ -167,20 +156,18 @@ class ContestMetadata:
         }
 
     def fill_missing(self, id: str, metadata: ProblemMetadata) -> ProblemMetadata:
-        """Fill unknown metadata of a problem from the contests."""
         known = (self._known[key] for key in parse_problem_keys(id) if key in self._known)
         difficulty, day = next(known, (None, None))
         return replace(metadata, difficulty=metadata.difficulty or difficulty, date=metadata.date or day)
 
 
 def default_path() -> Path:
-    """Return the default path of the contests file."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "curate" / "codeforces-contests.parquet"
 
 
 def write_contests(path: Path, contests: Iterable[Contest]) -> None:
-    """Write the contests, sorted by number: the same contests give the same file."""
+    """Write the contests atomically, sorted by number."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -238,8 +225,8 @@ def _build_schema() -> Any:
             ("type", pa.string()),
             ("start", pa.date32()),
             ("problems", pa.list_(problem)),
-            ("points", pa.list_(pa.float64())),  # of each rated participant, the best first; so is the next column
-            ("penalty", pa.list_(pa.float64())),
+            ("points", pa.list_(pa.float64())),  # of each rated participant, the best first
+            ("penalty", pa.list_(pa.float64())),  # in the same order
             ("old_ratings", pa.list_(pa.int16())),  # of the same participants, in descending order
         ]
     )

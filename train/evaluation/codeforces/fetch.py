@@ -1,11 +1,8 @@
-"""Fetch contests from Codeforces' public API into a file.
+"""The download of contests from Codeforces' public API into a file.
 
-A contest needs two replies, standings and rating changes. Participants are matched by their handles, which are not
-stored. The API limits the request rate, and is sometimes overloaded: requests are sequential with a pause, and failed
-ones are retried with backoff. A refusal with a reason is final.
-
-The file is rewritten after each contest, so an interruption loses at most one, and contests in it are not fetched
-again.
+A contest needs two replies, standings and rating changes, with participants matched by their handles. Requests are
+sequential with a pause, and failed ones are retried with backoff. A refusal with a reason is final. The file is
+rewritten after each contest, and contests in it are not fetched again.
 """
 
 import json
@@ -39,11 +36,11 @@ _STAGE = "fetch"
 
 @dataclass(frozen=True, slots=True)
 class FetchSummary:
-    """The outcome of a fetch.
+    """The outcome of a download.
 
-    n_fetched        contests fetched now
-    n_cached         contests already in the file
-    failure_reasons  reasons by the numbers of contests that could not be fetched
+    n_fetched        number of contests fetched by this call
+    n_cached         number of contests already in the file
+    failure_reasons  reasons by contest that could not be fetched
     """
 
     n_fetched: int
@@ -59,12 +56,12 @@ def fetch_contests(
     pause_seconds: float = SECONDS_BETWEEN_REQUESTS,
     progress: Progress = no_progress,
 ) -> FetchSummary:
-    """Fetch the contests that the file lacks, and keep all others in it.
+    """Fetch the contests that the file lacks.
 
     pause_seconds: minimum time between two requests
 
-    Raises CurateError if the API does not respond, the file exists and is no contests file, or another command is
-    writing to it.
+    Raises CurateError if the API does not respond, the file exists and is no contests file, or another command holds
+    its lock.
     """
     wanted = sorted(set(ids))
     refused: dict[int, str] = {}
@@ -118,20 +115,20 @@ class ApiClient:
                 return content
             log.info("%s/%s: %s", self._client.url, path, objection)
         raise CurateError(
-            f"{self._client.url} has not answered in {_MAX_ATTEMPTS} attempts ({objection}). Type the same command "
+            f"{self._client.url} did not respond in {_MAX_ATTEMPTS} attempts ({objection}). Type the same command "
             "again later."
         )
 
     def _send(self, path: str) -> tuple[Any, str]:
-        """Send a request. Return its reply, and a reason to retry; empty if it succeeded."""
+        """Send a request. Return (reply, reason to retry); the reason is empty after a success."""
         try:
-            answer = self._client.request("GET", f"/{path}", read_seconds=_READ_SECONDS)
+            response = self._client.request("GET", f"/{path}", read_seconds=_READ_SECONDS)
         except ServerUnreachable as error:
             return None, str(error)[:_MAX_SHOWN_CHARS]
         try:
-            content = json.loads(answer.body.decode("utf-8", "replace"))
+            content = json.loads(response.body.decode("utf-8", "replace"))
         except ValueError:
-            return None, f"status {answer.status}, without JSON"
+            return None, f"status {response.status}, without JSON"
         comment = str(content.get("comment", "")) if isinstance(content, Mapping) else ""
         return content, comment if _RATE_LIMITED in comment.lower() else ""
 
@@ -174,11 +171,10 @@ def parse_contest(standings: Any, rating_changes: Any) -> Contest:
         raise CurateError(f"A reply of Codeforces lacks a field ({error!r}). Fetch the contest again.") from error
 
 
-def _extract_result(answer: Any, name: str) -> Any:
-    content = answer if isinstance(answer, Mapping) else {}
+def _extract_result(reply: Any, name: str) -> Any:
+    content = reply if isinstance(reply, Mapping) else {}
     if content.get("status") != "OK" or "result" not in content:
-        reason = content.get("comment", "without a reason")
-        raise CurateError(f"Codeforces has not answered the request for {name}: {reason}")
+        raise CurateError(f"Codeforces returned no {name}: {content.get('comment', 'it gave no reason')}")
     return content["result"]
 
 

@@ -1,15 +1,13 @@
 """The rating of a model over Codeforces contests, as CodeElo computes it (Quan et al. 2025, arXiv:2501.01257).
 
-CodeElo takes a problem's samples as successive attempts in sampling order; each wrong attempt before the first correct
-one costs points. Samples are independent, so their order is arbitrary, yet it can move a rating by hundreds of points.
-Ratings here are averages over all orders.
+CodeElo takes a problem's samples as successive attempts; each wrong attempt before the first correct one costs points.
+The order of samples is arbitrary, but can change a rating by hundreds of points. So ratings are averages over all
+orders.
 
-A score is worth the highest rating whose expected rank is at least the score's rank. Two differences from Codeforces'
-own rules are kept for comparability with published ratings: ranks count from 0, so they are better by one; and points
-do not decay with time.
+A score is worth the highest rating with an expected rank not better than the score's rank. As in published ratings, two
+rules differ from Codeforces': ranks count from 0, so they are better by one, and points do not decay with time.
 
-Each contest is rated separately; the model's rating is the mean over contests. Its interval is a bootstrap over
-contests, which covers the variation between samples of the model.
+The model's rating is the mean over contests. Its interval is a bootstrap over contests.
 """
 
 import json
@@ -43,21 +41,21 @@ log = logging.getLogger(__name__)
 Score = tuple[float, float]  # points and penalty
 
 _ID_PREFIX = "codeforces/"  # prefix of the ids of the suite's problems
-_EXAMPLES = "examples"  # source of tests that wrong programs pass, too
+_EXAMPLES = "examples"  # source of tests that wrong programs may pass
 _POINTS_PER_WRONG = 50  # for each wrong attempt, if problems have points
 _PENALTY_PER_WRONG = 10  # minutes for each wrong attempt, if solved problems are counted
-_MIN_PARTICIPANTS = 201  # a contest with fewer rated participants is not rated
+_MIN_PARTICIPANTS = 201  # minimum number of rated participants of a contest
 _N_RESAMPLES = 10_000  # resamples of contests for the interval
 _RATINGS_2024 = Path(__file__).with_name("ratings_2024.json")
 
 
 @dataclass(frozen=True, slots=True)
 class PercentileTable:
-    """The number of users with each rating. Tables differ, so a percentile always names its table.
+    """The distribution of users over ratings. Percentiles of different tables are not comparable.
 
     name     name of the table in a result
     ratings  ascending ratings
-    n_below  number of users below each rating, followed by the number of all users
+    n_below  number of users below each rating, then the number of all users
     """
 
     name: str
@@ -74,34 +72,33 @@ class PercentileTable:
         return cls(name, ratings, n_below)
 
     def percentile(self, rating: float) -> float:
-        """Return the percentage of users with a lower rating, with one digit after the point."""
+        """Return the percentage of users with a lower rating, rounded to one decimal."""
         return round(100 * self.n_below[bisect_left(self.ratings, rating)] / self.n_below[-1], 1)
 
 
 @cache
 def deepcoder_2024() -> PercentileTable:
-    """Return the table of DeepCoder's percentiles: 89,352 users in 2024. See SOURCES.md."""
+    """Return DeepCoder's table of 89,352 users in 2024; see SOURCES.md."""
     n_users = json.loads(_RATINGS_2024.read_text())
     return PercentileTable.from_counts("ratings_2024 (DeepCoder)", {int(rating): n for rating, n in n_users.items()})
 
 
-def first_right_probabilities(n: int, n_correct: int) -> dict[int | None, float]:
-    """Return the probability of each number of wrong attempts before the first correct one, over all orders of n
-    samples.
+def wrong_attempt_probabilities(n: int, n_correct: int) -> dict[int | None, float]:
+    """Return the probability of each number of wrong attempts before the first correct one, over all sample orders.
 
-    The key None is for no correct sample at all. Raises ValueError for impossible numbers.
+    The key None stands for no correct sample. Raises ValueError for impossible numbers.
     """
     if not 0 <= n_correct <= n:
         raise ValueError(f"{n_correct} of {n} samples cannot be right")
     if not n_correct:
         return {None: 1.0}
     n_wrong = n - n_correct
-    # after j wrong attempts and a correct one, n - j - 1 samples remain, of which n_wrong - j are wrong
+    # After j wrong attempts and a correct one, n - j - 1 samples remain: n_wrong - j wrong ones.
     return {j: comb(n - j - 1, n_wrong - j) / comb(n, n_wrong) for j in range(n_wrong + 1)}
 
 
 def score_after(problem: ContestProblem, n_wrong: int | None) -> Score:
-    """Return a problem's contribution to the score after `n_wrong` wrong attempts; n_wrong is None if unsolved."""
+    """Return a problem's contribution to the score after `n_wrong` wrong attempts; None: unsolved."""
     if n_wrong is None:
         return (0.0, 0.0)
     if problem.points is None:
@@ -114,13 +111,12 @@ def score_probabilities(
 ) -> dict[Score, float]:
     """Return the probability of each score in a contest, over all orders of the samples.
 
-    samples: by index of a problem, the number of samples with a verdict and of correct ones; missing problems are
-    unsolved
+    samples: (number of judged samples, number of correct ones) by problem index; missing problems are unsolved
     """
     scores = {(0.0, 0.0): 1.0}
     for problem in problems:
         longer: dict[Score, float] = {}
-        for n_wrong, chance in first_right_probabilities(*samples.get(problem.index, (0, 0))).items():
+        for n_wrong, chance in wrong_attempt_probabilities(*samples.get(problem.index, (0, 0))).items():
             points, penalty = score_after(problem, n_wrong)
             for (points_before, penalty_before), chance_before in scores.items():
                 score = (points_before + points, penalty_before + penalty)
@@ -130,7 +126,6 @@ def score_probabilities(
 
 
 def is_rated(contest: Contest) -> bool:
-    """Return whether the contest has enough rated participants for a rating."""
     return len(contest.scores) >= _MIN_PARTICIPANTS
 
 
@@ -142,12 +137,12 @@ def rank(contest: Contest, score: Score) -> int:
 
 def rate_scores(contest: Contest, scores: Iterable[Score]) -> dict[Score, int]:
     """Return the rating that each score is worth in this contest."""
-    seed = _Seed(contest.old_ratings)
-    return {score: seed.rating(rank(contest, score)) for score in scores}
+    seeds = _SeedTable(contest.old_ratings)
+    return {score: seeds.find_rating(rank(contest, score)) for score in scores}
 
 
-class _Seed:
-    """The expected rank of a participant with a given rating, from the ratings of the others."""
+class _SeedTable:
+    """The seed (expected rank) of a participant by rating, against the participants of a contest."""
 
     def __init__(self, old_ratings: tuple[int, ...]) -> None:
         self._lowest, self._highest = old_ratings[-1], old_ratings[0]
@@ -157,8 +152,8 @@ class _Seed:
         self._seed_by_rating: dict[int, float] = {}
         self._rating_by_rank: dict[int, int] = {}
 
-    def rating(self, rank: int) -> int:
-        """Return the highest rating whose seed is at least this rank, at least 0."""
+    def find_rating(self, rank: int) -> int:
+        """Return the highest rating, at least 0, with a seed of at least this rank."""
         if rank not in self._rating_by_rank:
             low, high = 0, max(0, self._highest) + 100
             while high - low > 1:
@@ -176,7 +171,7 @@ class _Seed:
 
 @cache
 def _chance_to_lose(advantage: int) -> float:
-    """Return the probability of losing against a participant with a rating lower by this advantage."""
+    """Return the Elo probability of losing with this advantage in rating."""
     return float(1 / (1 + 10 ** (advantage / 400)))
 
 
@@ -197,18 +192,18 @@ class ContestRating:
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """The rating of a model, as a result file has it; None if unknown.
+    """The rating of a model in a result file.
 
     tests_source     source of the tests
-    is_upper_bound   whether wrong programs pass these tests
-    basis            what the rating is over: contests
-    attempts         samples of a problem; more of them raise the rating
-    rating           mean over contests, averaged over all orders of the samples
-    low, high        bounds of its 95% confidence interval over contests; None for one contest
-    percentile       users with a lower rating than `rating`, in percent
-    percentile_low, percentile_high  the same for the bounds
+    is_upper_bound   whether wrong programs may pass these tests
+    basis            unit of the mean and the bootstrap: "contests"
+    attempts         number of samples of a problem; more samples raise the rating
+    rating           mean over contests and over all orders of the samples
+    low, high        bounds of the 95% confidence interval of the rating; None for one contest
+    percentile       percentage of users with a lower rating
+    percentile_low, percentile_high  percentiles of the bounds
     table            name of the table of percentiles
-    contests         the rating in each contest
+    contests         rating in each contest
     left_out         contests with too few rated participants, or without any verdict
     """
 
@@ -229,7 +224,7 @@ class Rating:
 
     @property
     def summary_line(self) -> str:
-        """The rating with its interval, percentile and source of tests, in one line."""
+        """Return a line with the rating, its interval, percentile and source of tests."""
         value = f"{self.rating:.0f} ({_format_range(self.low, self.high, 0)})"
         tests = f"tests: {self.tests_source}{', an upper bound' if self.is_upper_bound else ''}"
         percentiles = f"{self.percentile:.1f} ({_format_range(self.percentile_low, self.percentile_high, 1)})"
@@ -238,11 +233,11 @@ class Rating:
 
     @property
     def lines(self) -> list[str]:
-        """The lines to print about the rating, with caveats."""
+        """Return the summary line, followed by caveats."""
         remarks = []
         if self.is_upper_bound:
             remarks.append(
-                "the tests are the examples of statements, which wrong programs pass, too, so the rating is an upper "
+                "the tests are the examples of statements, which wrong programs may pass, so the rating is an upper "
                 "bound"
             )
         if n_left := sum(contest.n_problems - contest.n_judged for contest in self.contests):
@@ -258,12 +253,12 @@ def _format_range(low: float | None, high: float | None, digits: int) -> str:
 def rate_model(
     outcomes: Sequence[ProblemOutcomes], contests: Sequence[Contest], table: PercentileTable, *, seed: int = 0
 ) -> Rating:
-    """Return the rating of a model from the verdicts of its samples.
+    """Rate a model by the verdicts on its samples.
 
-    outcomes  of the problems of these contests, with ids such as 1971A
-    seed      of the bootstrap; the same seed gives the same result
+    outcomes  outcomes of the contests' problems, with ids such as 1971A
+    seed      seed of the bootstrap
 
-    Raises CurateError if an id is not a Codeforces problem's, if two are the same, or no contest can be rated.
+    Raises CurateError if an id is invalid or repeated, or if no contest can be rated.
     """
     of_contest: dict[int, dict[str, ProblemOutcomes]] = {}
     for problem in outcomes:
@@ -301,7 +296,6 @@ def rate_model(
 
 
 def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -> ContestRating:
-    """Return the rating of a model in one contest, for its outcomes by problem index."""
     judged = {problem.index: problems[problem.index] for problem in contest.problems if problem.index in problems}
     counts = {index: (outcome.n, outcome.n_correct) for index, outcome in judged.items()}
     chances = score_probabilities(contest.problems, counts)
@@ -311,12 +305,11 @@ def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -
 
 
 def find_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
-    """Read the contests that can rate problems with these ids; none if the problems are of another suite.
+    """Read the contests for a rating; none if the problems are of another suite.
 
-    path: the contests file; None: the default path, if it exists
+    path: path of the contests file; None: the default path, if it exists
 
-    Raises CurateError if the named file is no contests file. For the default path, logs a warning instead: the user did
-    not name it, and sampling must not depend on it.
+    Raises CurateError if the named file is no contests file. Problems with the default path are logged as warnings.
     """
     if not any(id.startswith(_ID_PREFIX) for id in ids):
         return []
@@ -335,10 +328,10 @@ def find_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
 def rate_evaluation(
     outcomes: Sequence[ProblemOutcomes], contests: Sequence[Contest] | None = None, *, seed: int = 0
 ) -> tuple[Rating, ...]:
-    """Return the ratings of an evaluation: one, or none without problems of known contests.
+    """Rate the model of an evaluation: return one rating, or none without problems of known contests.
 
-    contests  contests with known standings; None: those at the default path
-    seed      of the interval's bootstrap
+    contests  contests with standings; None: those in the file at the default path
+    seed      seed of the bootstrap
     """
     problems = [problem for problem in outcomes if problem.id.startswith(_ID_PREFIX)]
     if contests is None:
@@ -363,9 +356,7 @@ def rate_evaluation(
 
 
 def _group_by_contest(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
-    """Return the problems by contest and index. A problem of several contests is in each, unless another one has that
-    key.
-    """
+    """Return the problems by each of their keys (contest, index); primary keys take precedence."""
     keys = [parse_problem_keys(problem.id) for problem in problems]
     posed = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
     for others, problem in zip(keys, problems, strict=True):

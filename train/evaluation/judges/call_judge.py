@@ -1,19 +1,17 @@
-"""The judge of calls: the function in a completion must return what the reference returns, by EvalPlus's rules.
+"""The judge of calls: it compares the return values of a completion's function with the reference's, as EvalPlus does.
 
-A task's tests have two parts, base and plus inputs. Each part is one sandbox run: it calls the completion's function
-with the inputs, and its return values are compared outside of the sandbox. A completion is correct if all parts are;
-the first wrong part ends the judging.
+The tests have two parts, base and plus inputs; the first wrong part ends the judging. Each part is one sandbox run,
+which calls the function with all inputs. This process compares the return values.
 
-CPU time is limited to `call_seconds` for each call and MAX_SECONDS for a part, or to FACTOR times the reference's if
-that is more. time_limits.py decides when such a limit counts.
+The limit on CPU time is `call_seconds` for a call and MAX_SECONDS for a part, but at least FACTOR times the reference's
+time (see time_limits.py).
 
-An output is correct if it equals the expected one in Python's sense. Otherwise, numbers are compared within the task's
-tolerance. Without one, FLOAT_TOLERANCE applies from the first input whose expected output consists of floats. Some
-functions have their own rules, because several outputs are correct, or the task specifies less than its reference does.
-Large outputs are compared by digest.
+An output is correct if it equals the expected one (==), or if numbers are within the task's tolerance. Without a
+tolerance, FLOAT_TOLERANCE applies from the first input whose expected output consists of floats. Functions with several
+correct outputs have their own rules. Large outputs are compared by digest.
 
-Values from a completion's process are decoded here, within bounds: a value has at most sandbox_runner.MAX_JSON_CHARS
-characters, is never hashed as a Python object, and none of its classes is used.
+Values from a completion's process are untrusted. Decoding bounds their size, never hashes them as Python objects, and
+uses none of their classes.
 """
 
 import json
@@ -45,17 +43,17 @@ _MAX_PROGRAM_CHARS = 4 << 20
 FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
 _MAX_COMPARED = 10_000_000  # numbers in an array that numpy would broadcast from two shapes
-_NEVER_IDENTICAL = ("NaN", '{"o"')  # marks of values that equal nothing, not even themselves
+_UNEQUAL_MARKS = ("NaN", '{"o"')  # texts in encodings of values that do not equal themselves
 Tree = Any  # JSON encoding of a value; see sandbox_runner.encode
 
 
 @dataclass(frozen=True, slots=True)
 class CallJudge:
-    """The function in a completion must return what the reference returns.
+    """A judge that accepts a completion if its function returns the same values as the reference.
 
     parts         parts of the tests by name, in judging order
     tolerance     absolute tolerance for floats; 0: FLOAT_TOLERANCE where expected outputs are floats
-    preamble      code that runs before a completion; empty: a completion must import what it needs
+    preamble      code that runs before the program, such as imports; empty: none
     extraction    rule that extracts the program: one of extraction.RULES
     prompt        beginning of the program in the prompt; empty: none
     call_seconds  CPU seconds of each call
@@ -75,7 +73,6 @@ class CallJudge:
         return ["calls", parts, self.tolerance, self.preamble, limits, *extraction_identity(self.extraction)]
 
     def extract_program(self, completion: str) -> Program | None:
-        """Extract the program; None if there is none."""
         entry_points = tuple({reference.entry_point for _, reference in self.parts})
         return extract_program(self.extraction, completion, ExpectedProgram(PYTHON_ONLY, entry_points, self.prompt))
 
@@ -84,10 +81,7 @@ class CallJudge:
         return JudgeResult(NO_CODE) if program is None else self.judge_program(program.source, sandbox, time_factor)
 
     def judge_program(self, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> JudgeResult:
-        """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails.
-
-        time_factor: factor of the time limits
-        """
+        """Judge a program. Raises SandboxError, and NoVerdictError if the reference itself fails."""
         if len(program) > _MAX_PROGRAM_CHARS:
             return JudgeResult(Verdict.COMPILE_ERROR.value)
         verdicts: list[tuple[str, str]] = []
@@ -99,17 +93,11 @@ class CallJudge:
         return JudgeResult(verdicts[-1][1], tuple(verdicts))
 
     def judge_part(self, reference: Reference, program: str, sandbox: Sandbox, time_factor: float = 1.0) -> Verdict:
-        """Judge a program by one part. Raises as judge_program does."""
         expected = compute_expected_outputs(reference, sandbox)
         limits = [time_factor * max(self.call_seconds, FACTOR * output.cpu_seconds) for output in expected]
         max_seconds = time_factor * max(MAX_SECONDS, FACTOR * sum(output.cpu_seconds for output in expected))
         calls = run_calls(
-            [self.preamble, program],
-            reference.entry_point,
-            reference.inputs,
-            limits,
-            sandbox,
-            max_seconds=max_seconds,
+            [self.preamble, program], reference.entry_point, reference.inputs, limits, sandbox, max_seconds=max_seconds
         )
         wrong = find_first_mismatch(reference.entry_point, self.tolerance, reference.inputs, calls.outputs, expected)
         return calls.verdict if wrong is None else Verdict.WRONG_ANSWER
@@ -128,24 +116,24 @@ def find_first_mismatch(
     tolerance    the task's absolute tolerance; 0: none
     inputs       lists of arguments, each as JSON of its encoding
     """
-    for place, (output, wanted) in enumerate(zip(outputs, expected, strict=False)):
+    for index, (output, wanted) in enumerate(zip(outputs, expected, strict=False)):
         if entry_point not in _OWN_RULES and _is_identical(output, wanted):
             continue
-        if not _is_right(entry_point, tolerance, inputs[place], output, expected[: place + 1]):
-            return place
+        if not _is_right(entry_point, tolerance, inputs[index], output, expected[: index + 1]):
+            return index
     return None
 
 
 def _is_identical(output: CallOutput, wanted: CallOutput) -> bool:
-    """Return whether two small values have equal texts, and may equal themselves."""
+    """Return whether two values are equal by their encodings alone."""
     is_small = not (output.is_digest or wanted.is_digest)
-    return is_small and output.text == wanted.text and not any(mark in output.text for mark in _NEVER_IDENTICAL)
+    return is_small and output.text == wanted.text and not any(mark in output.text for mark in _UNEQUAL_MARKS)
 
 
 def _is_right(
     entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
 ) -> bool:
-    """Return whether the output for the last of these expected outputs is correct."""
+    """Return whether an output is correct. The last of the expected outputs is that for these arguments."""
     wanted = expected[-1]
     if output.is_digest or wanted.is_digest:
         return entry_point == _ALWAYS_RIGHT or equal_outputs(output, wanted)
@@ -160,7 +148,7 @@ def _is_right(
             return True
         current = _effective_tolerance(tolerance, expected)
         return current != 0 and _is_close(actual, right, current)
-    except Exception:  # not an encoding, or unsupported by the rule: EvalPlus fails it, too
+    except Exception:  # an invalid encoding, or a value unsupported by the rule, as in EvalPlus
         return False
 
 
@@ -205,7 +193,7 @@ def _class_name(tree: Tree) -> str:
 
 
 def _is_close(actual: Tree, expected: Tree, tolerance: float) -> bool:
-    """Return whether two values of one class, and sequences of one length, are equal by numpy.allclose."""
+    """Return whether two values of one class, and of one length, are close by numpy.allclose."""
     import numpy as np
 
     if _class_name(actual) != _class_name(expected):
@@ -270,7 +258,7 @@ def _have_same_members(actual: Tree, expected: Tree, arguments: list[Any], toler
 
 
 def _canonical_items(tree: Tree) -> set[str]:
-    """Return the canonical texts of an iterable's items. Raises TypeError if they cannot form a set."""
+    """Return the canonical texts of an iterable's items. Raises TypeError for other values and unhashable items."""
     tree = _unwrap_subclass(tree)
     if isinstance(tree, str):
         return set(map(sandbox_runner.canonical_text, tree))
@@ -291,8 +279,8 @@ def _is_hashable(tree: Tree) -> bool:
     return not isinstance(tree, list) and not (isinstance(tree, dict) and tree.keys() & {"s", "d", "o"})
 
 
-def _equal_truth(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
-    """Compare truth: the reference returns a match or None; a completion may also return True or False."""
+def _have_equal_truth(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+    """Compare truth values: the reference returns a match or None, and a completion may also return a bool."""
     return (actual if isinstance(actual, bool) else actual is not None) == (expected is not None)
 
 
@@ -308,5 +296,5 @@ _OWN_RULES: dict[str, Callable[[Tree, Tree, list[Any], float], bool]] = {
     "surface_Area": _equal_or_pyramid_area,
     "digit_distance_nums": _equal_or_digit_distance,
     **dict.fromkeys(_SETS, _have_same_members),
-    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _equal_truth),
+    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _have_equal_truth),
 }

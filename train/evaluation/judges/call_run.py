@@ -1,11 +1,10 @@
-"""Runs of programs on inputs in the sandbox: their claimed return values, and a reference's.
+"""Calls of a program's function in the sandbox, with the claimed return values, and the outputs of a reference.
 
-All calls of a run share a process, as in EvalPlus. It has the inputs but no expected value, so a program gains nothing
-from state kept between calls. A CPU timer of the process limits each call, independent of other load. If a program
-disables the timer, the sandbox's limit of the run still applies.
+All calls of a run share a process, as in EvalPlus. It holds no expected values, so a program gains nothing from state
+between calls. A CPU timer of the process limits each call; if a program disables it, the sandbox's limit still applies.
 
-The sandbox computes a reference's outputs once; they are cached for the user. The cache key is a digest of all that
-they depend on, including the versions of Python and of the runner.
+A reference's outputs are cached in the user's cache folder, under a digest of the reference, the runner and the version
+of Python.
 """
 
 import gzip
@@ -29,7 +28,7 @@ from train.evaluation.judges.judge import NoVerdictError
 
 log = logging.getLogger(__name__)
 
-# The first is tried first, because concurrent runs must fit into memory. The last is EvalPlus's.
+# Memory limits, tried in order: concurrent runs must fit into memory, but EvalPlus allows 4 GB.
 MEMORY_MB = (1024, 4096)
 MAX_SECONDS = 60.0  # CPU time of all calls together, as in EvalPlus
 _MAX_REFERENCE_SECONDS = 600.0  # CPU time of a reference on all inputs; the slowest takes some seconds
@@ -60,17 +59,17 @@ class CallOutput:
 
     @property
     def digest(self) -> str:
-        """Digest of the value; UNEQUAL if it is not plain data, or not an encoding at all."""
+        """Return the digest of the value; UNEQUAL if it is not plain data, or the encoding is invalid."""
         if self.is_digest:
             return self.text
         try:
             return sandbox_runner.digest(sandbox_runner.decode(json.loads(self.text), untrusted=True))
-        except Exception:  # a hostile program may claim anything
+        except Exception:  # a hostile program may send any text
             return sandbox_runner.UNEQUAL
 
 
 def equal_outputs(actual: CallOutput, expected: CallOutput) -> bool:
-    """Return whether two outputs are equal in Python's sense, without tolerance."""
+    """Return whether two outputs are equal (==), without tolerance."""
     return actual.digest == expected.digest != sandbox_runner.UNEQUAL
 
 
@@ -78,7 +77,7 @@ def equal_outputs(actual: CallOutput, expected: CallOutput) -> bool:
 class CallResults:
     """The results of successive calls.
 
-    outputs  of the calls before the first failure
+    outputs  outputs of the calls before the first failure
     verdict  reason of the failure; ACCEPTED if all calls returned
     """
 
@@ -97,8 +96,8 @@ def run_calls(
 ) -> CallResults:
     """Call a function once for each input.
 
-    programs     texts executed in this order, which define the function
-    entry_point  the function
+    programs     source texts, executed in order, that define the function
+    entry_point  name of the function
     inputs       lists of arguments, each as JSON of its encoding
     limits       CPU seconds of each call; 0: no limit
     max_seconds  CPU seconds of all calls together
@@ -122,7 +121,7 @@ def _runner_source() -> str:
 
 
 def _parse_results(result: RunResult, n_inputs: int) -> CallResults:
-    *lines, _ = result.stdout.split(b"\n", n_inputs)  # an incomplete last line claims nothing
+    *lines, _ = result.stdout.split(b"\n", n_inputs)  # drop an incomplete last line
     outputs: list[CallOutput] = []
     for line in lines:
         output = _parse_output(line)
@@ -133,7 +132,7 @@ def _parse_results(result: RunResult, n_inputs: int) -> CallResults:
 
 
 def _parse_output(line: bytes) -> CallOutput | None:
-    """Parse the output that a line claims; None if there is none."""
+    """Parse the output in a line; None for an error or an invalid line."""
     if len(line) > sandbox_runner.MAX_JSON_CHARS + 100:
         return None
     kind, _, rest = line.decode("utf-8", "replace").partition(" ")
@@ -147,7 +146,7 @@ def _parse_output(line: bytes) -> CallOutput | None:
 
 
 def _failure_verdict(line: bytes, result: RunResult) -> Verdict:
-    """Return why a run has no further output: its process was killed, or its last line is an error."""
+    """Return the verdict on a run that ended early, from the sandbox's outcome or the error line."""
     if result.outcome in _VERDICT_OF_OUTCOME:
         return _VERDICT_OF_OUTCOME[result.outcome]
     if result.outcome is Outcome.SIGNALLED and result.exit_code == -SIGPROF:
@@ -157,7 +156,7 @@ def _failure_verdict(line: bytes, result: RunResult) -> Verdict:
 
 @dataclass(frozen=True)
 class Reference:
-    """A correct program, and the inputs on which its outputs are the expected ones.
+    """A correct program, and the inputs of its calls.
 
     inputs: lists of arguments, each as JSON of its encoding (see sandbox_runner.py)
     """
@@ -168,7 +167,7 @@ class Reference:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the program and its inputs."""
+        """Return the digest of the program and its inputs."""
         return _sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
 
 
@@ -206,7 +205,6 @@ def _cache_folder() -> Path:
 
 @cache
 def _version_digest() -> str:
-    """Return a digest of what expected outputs depend on besides their reference."""
     return _sha256(_runner_source() + platform.python_version())[:12]
 
 
@@ -225,7 +223,7 @@ def _read_cache(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
 
 
 def _write_cache(path: Path, outputs: Sequence[CallOutput]) -> None:
-    """Cache the outputs atomically. Without a cache, they are recomputed next time."""
+    """Cache the outputs atomically, or log a warning if that fails."""
     content = json.dumps([[output.text, output.is_digest, output.cpu_seconds] for output in outputs])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -233,4 +231,4 @@ def _write_cache(path: Path, outputs: Sequence[CallOutput]) -> None:
             file.write(gzip.compress(content.encode("ascii"), compresslevel=1))
         os.replace(file.name, path)
     except OSError as error:
-        log.warning("expected outputs are not kept in %s: %s", path.parent, shorten(error))
+        log.warning("expected outputs are not cached in %s: %s", path.parent, shorten(error))

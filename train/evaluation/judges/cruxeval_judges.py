@@ -1,14 +1,12 @@
-"""The judges of CRUXEval: a predicted output must have the correct value, and a predicted input must produce the
-output.
+"""The judges of CRUXEval: of predicted outputs, and of predicted inputs.
 
-Predictions are extracted as in CRUXEval's own code: the text between the first [ANSWER] and [/ANSWER]; without these
-tags, the whole text or, if the prompt asks for steps, its last line. In an assertion, the input is the text before the
-first `==`, and the output that between the first and the second. Unlike there, <think> blocks are removed.
+Predictions are extracted as in CRUXEval's own code, except that <think> blocks are removed. A prediction is the text
+between the first [ANSWER] and [/ANSWER]; without these tags, the whole text or, if the prompt requests steps, its last
+line. In an assertion, the input is the text before the first `==`, and the output the text up to the next one.
 
-Values are computed in the sandbox, and compared outside of it without tolerance. An output is evaluated without the
-function, so a completion cannot call it; CRUXEval only rejects completions that contain the exact call. A predicted
-input may embed the output, so it never runs together with the function: one run computes the arguments as plain data,
-another calls the function with them. CRUXEval accepts any expression of the correct value that contains "f(", such as
+The sandbox computes the values, and this process compares them without tolerance. Predicted outputs are evaluated
+without the function, so a completion cannot call it. A predicted input could replace the function, so one run computes
+the arguments as plain data, and another calls the function with them. CRUXEval itself accepts expressions such as
 `3 or f(0)`.
 """
 
@@ -44,11 +42,11 @@ _WRONG = JudgeResult(Verdict.WRONG_ANSWER.value)
 
 @dataclass(frozen=True, slots=True)
 class OutputJudge:
-    """A completion predicts a function's output for an input (CRUXEval-O).
+    """A judge of a function's predicted output for an input (CRUXEval-O).
 
     output          the expected output, as a literal
-    asks_for_steps  whether the prompt asks for steps before the answer
-    seconds         CPU seconds of the completion
+    asks_for_steps  whether the prompt requests steps before the answer
+    seconds         CPU seconds for the prediction
     """
 
     output: str
@@ -71,12 +69,12 @@ class OutputJudge:
 
 @dataclass(frozen=True, slots=True)
 class InputJudge:
-    """A completion predicts an input for which a function returns a known output (CRUXEval-I).
+    """A judge of predicted inputs for which a function must return a known output (CRUXEval-I).
 
     code            defines the function f
     output          the expected output, as a literal
-    asks_for_steps  whether the prompt asks for steps before the answer
-    seconds         CPU seconds of the completion, and of the function
+    asks_for_steps  whether the prompt requests steps before the answer
+    seconds         CPU seconds for the prediction, and for the function
     """
 
     code: str
@@ -107,10 +105,7 @@ class InputJudge:
 
 
 def extract_predicted_output(completion: str, *, asks_for_steps: bool) -> str:
-    """Extract the predicted output expression; empty if there is none.
-
-    asks_for_steps: whether the prompt asks for steps before the answer
-    """
+    """Extract the expression of the predicted output; empty if there is none."""
     text = _extract_answer(completion, asks_for_steps)
     return text.split("==")[1].strip() if "==" in text else text
 
@@ -130,7 +125,6 @@ def _extract_answer(completion: str, asks_for_steps: bool) -> str:
 
 
 def _is_call(expression: str) -> bool:
-    """Return whether an expression is nothing but a call of the function."""
     try:
         tree = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -144,26 +138,19 @@ def _is_call(expression: str) -> bool:
 
 
 def _run_expression(expression: str, seconds: float, sandbox: Sandbox, *, preamble: str = "") -> CallResults:
-    """Evaluate an expression within `seconds` of CPU time. Raises SandboxError.
-
-    preamble: code that runs first and defines names for the expression
-    """
+    """Evaluate an expression in the sandbox, within `seconds` of CPU time, after the code `preamble`."""
     program = f"def {_NAME}():\n    return eval({expression!r}, globals())\n"
     return run_calls([preamble, program], _NAME, [_NO_ARGUMENTS], [seconds], sandbox)
 
 
 def _evaluate_literal(literal: str, sandbox: Sandbox) -> CallOutput:
-    """Evaluate a literal of a dataset, which is trusted."""
     reference = Reference(f"def {_NAME}():\n    return (\n{literal}\n)\n", _NAME, (_NO_ARGUMENTS,))
     (value,) = compute_expected_outputs(reference, sandbox)
     return value
 
 
 def _reencode_arguments(claimed: str) -> str | None:
-    """Return the arguments as JSON of their encoding; None if the claim is invalid.
-
-    A hostile expression may claim any text, so only parsed and re-encoded JSON is passed on.
-    """
+    """Parse and re-encode the arguments, which a hostile expression may have replaced; None if invalid."""
     try:
         given, named = json.loads(claimed)
     except (ValueError, TypeError, RecursionError):
@@ -172,7 +159,6 @@ def _reencode_arguments(claimed: str) -> str | None:
 
 
 def _compare(calls: CallResults, wanted: CallOutput) -> JudgeResult:
-    """Return the verdict on a run's only call, which must return the wanted value."""
     if not calls.outputs:
         return JudgeResult(calls.verdict.value)
     return JudgeResult(Verdict.ACCEPTED.value) if equal_outputs(calls.outputs[0], wanted) else _WRONG

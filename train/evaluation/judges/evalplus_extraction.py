@@ -1,18 +1,18 @@
-"""EvalPlus's rule for the program in a completion, rebuilt from evalplus 0.3.1 (evalplus/evalplus:
-evalplus/sanitize.py, evalplus/syncheck.py; Apache-2.0).
+"""EvalPlus's extraction rule, reimplemented from evalplus 0.3.1 (evalplus/evalplus: evalplus/sanitize.py,
+evalplus/syncheck.py; Apache-2.0).
 
-1. Among all runs of two or more lines that parse as Python, take the one with the most nonblank lines, the first if
-several tie. If there is none, take the first line.
-2. Of that run, keep the imports, then the top-level functions, classes and assignments on which the entry point
-depends. A statement depends on every name in it. Among definitions of one name, the first counts.
+1. Among all runs of two or more lines that parse as Python, take the one with the most nonblank lines, the first of
+several. If there is none, take the first line.
+2. Of this run, keep the imports, then the top-level functions, classes and assignments used by the entry point. A
+statement uses every name in it. Among definitions of one name, the first counts.
 3. If nothing is left, keep the whole run.
 
-EvalPlus implements step 2 on tree-sitter node types. They exclude decorated functions and classes, imports from
-__future__, functions without `return`, and the contents of `if`, `for`, `with` and `try`. The name of an assignment is
-the first plain name among target and value: `a, b = c` has the name c.
+Like EvalPlus's tree-sitter types, step 2 excludes decorated functions and classes, imports from __future__, functions
+without `return`, and blocks such as `if` and `try`. The name of an assignment is the first plain name
+among target and value: `a, b = c` has the name c.
 
-EvalPlus parses each pair of lines. Here, a failed parse bounds the run: no longer run contains the line with the error.
-MAX_CHARS bounds the work on a hostile completion.
+EvalPlus parses each pair of lines. Here, a parse error bounds the run, and MAX_CHARS bounds the time for a hostile
+completion.
 """
 
 import ast
@@ -26,9 +26,9 @@ from itertools import accumulate
 
 MAX_CHARS = 1 << 22  # characters parsed for one completion: 3 to 12 seconds
 _PARSE_CHARS = 100  # fixed cost of a parse, in characters
-_FAILURE_SHARE = 16  # after an error, the parser is faster by this factor
-_GROWTH_FACTOR = 8  # of the number of lines tried at once
-_MAX_LINE_CHARS = 10_000  # a longer line is not searched for a parsable end
+_FAILURE_SHARE = 16  # speedup of the parser after an error
+_GROWTH_FACTOR = 8  # of the number of lines in one parse
+_MAX_LINE_CHARS = 10_000  # maximum length of a line searched for a parsable end
 _WORD = re.compile(r"\b[^\W\d]")
 _UNPARSABLE = re.compile("[\0\ud800-\udfff]")
 _NO_CODE = re.compile(r"[ \t\f]*+(?:#[^\r]*+)?+\r?+")
@@ -42,7 +42,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def sanitize(completion: str, entry_points: Sequence[str]) -> str:
-    """Extract the program from a completion; it need not be valid Python.
+    """Extract the program from a completion, not necessarily valid Python.
 
     entry_points: functions that the tests call; empty: keep every function, class and assignment
     """
@@ -55,7 +55,7 @@ def sanitize(completion: str, entry_points: Sequence[str]) -> str:
 
 
 def _parse_end(run: str) -> tuple[str, ast.Module]:
-    """Return a run with its tree; for a line that does not parse, its parsable end, as tree-sitter reads it."""
+    """Return a run with its tree; for a line that does not parse, its parsable end, as tree-sitter parses it."""
     begins = [0] if len(run) > _MAX_LINE_CHARS else [0, *(word.start() for word in _WORD.finditer(run))]
     for begin in begins:
         parsed = _parse(run[begin:])
@@ -100,7 +100,6 @@ def _assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
 
 
 def _select_reachable(definitions: dict[str | None, ast.stmt], entry_points: Sequence[str]) -> list[ast.stmt]:
-    """Return the entry points and the definitions that they use, directly or not."""
     if not entry_points:
         return list(definitions.values())
     waiting: list[str] = list(entry_points)
@@ -136,10 +135,10 @@ def find_longest_run(text: str) -> str:
     runs = _Runs(lines)
     begin = end = most = 0
     for first in range(len(lines)):
-        if runs.n_filled(first, len(lines) - 1) <= most or runs.left < 0:
+        if runs.count_filled(first, len(lines) - 1) <= most or runs.left < 0:
             break
-        last = runs.last_line(first, most)
-        n_filled = runs.n_filled(first, last)
+        last = runs.find_last_line(first, most)
+        n_filled = runs.count_filled(first, last)
         if n_filled > most and last > first:
             begin, end, most = first, runs.trim_blank_end(first, last), n_filled
     return "\n".join(lines[begin : end + 1])
@@ -147,11 +146,7 @@ def find_longest_run(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """The reason why lines do not parse.
-
-    line     number of the line with the error
-    message  the parser's error
-    """
+    """A parse error: the number of its line, and the parser's message."""
 
     line: int
     message: str
@@ -165,34 +160,33 @@ class _Runs:
         self._lines = lines
         self._n_filled = list(accumulate((bool(line.strip()) for line in lines), initial=0))
         self._offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
-        self._next_code = [len(lines)] * (len(lines) + 1)  # next line that is neither blank nor a comment
+        self._next_code = [len(lines)] * (len(lines) + 1)  # next line of code, neither blank nor a comment
         for number in range(len(lines) - 1, -1, -1):
             is_code = _NO_CODE.fullmatch(lines[number]) is None
             self._next_code[number] = number if is_code else self._next_code[number + 1]
-        # The parser counts a lone carriage return as the end of a line; we do not, so its line numbers would not match.
+        # For the parser, a lone carriage return ends a line, so its line numbers differ from ours.
         self._has_numbers = not any(_LONE_RETURN.search(line, 0, len(line) - 1) for line in lines)
-        self._last: dict[int, int] = {}  # for lines of code, the last line of the longest run
+        self._last: dict[int, int] = {}  # last line of the longest run, by first line of code
 
-    def n_filled(self, first: int, last: int) -> int:
-        """Return the number of nonblank lines in this range."""
+    def count_filled(self, first: int, last: int) -> int:
         return self._n_filled[last + 1] - self._n_filled[first]
 
-    def last_line(self, first: int, most: int) -> int:
+    def find_last_line(self, first: int, most: int) -> int:
         """Return the last line of the longest run from `first`; the line before it if there is none.
 
-        most: number of nonblank lines to exceed; a run with no more may be reported as shorter than it is
+        most: number of nonblank lines to exceed; for other runs, the result is a lower bound
         """
         begin = self._next_code[first]
         if begin == len(self._lines):
             return begin - 1
         if begin not in self._last:
-            self._last[begin] = self._find_last(begin, most - self.n_filled(first, begin - 1))
+            self._last[begin] = self._find_last(begin, most - self.count_filled(first, begin - 1))
         return self._last[begin]
 
     def trim_blank_end(self, first: int, last: int) -> int:
-        """Return the last line of a run that parses, without unneeded blank lines at its end."""
+        """Return the last line of a run, without unneeded blank lines at its end."""
         end = last
-        while end > first + 1 and self.n_filled(end, last) == 0:
+        while end > first + 1 and self.count_filled(end, last) == 0:
             end -= 1
         if self._lines[end].rstrip("\r").endswith("\\"):  # a continuation: the next line belongs to this one
             ends = (number for number in range(end, last) if isinstance(self._parse(first, number), ast.Module))
@@ -203,7 +197,7 @@ class _Runs:
         if _INDENTED.match(self._lines[begin]):
             return begin - 1
         last, n_tried = len(self._lines) - 1, 2
-        while last >= begin and self.left >= 0 and self.n_filled(begin, last) > most:
+        while last >= begin and self.left >= 0 and self.count_filled(begin, last) > most:
             tried = min(last, begin + n_tried - 1)
             parsed = self._parse(begin, tried)
             if isinstance(parsed, ast.Module):
@@ -218,15 +212,15 @@ class _Runs:
         return begin - 1
 
     def _may_continue(self, failure: _Failure, tried: int) -> bool:
-        """Return whether lines that do not parse may be the prefix of a run that parses."""
+        """Return whether more lines may complete lines that do not parse."""
         is_at_end = self._next_code[min(failure.line, tried) + 1] > tried
         return is_at_end or any(text in failure.message for text in _OPEN)
 
     def _last_candidate(self, failure: _Failure, tried: int) -> int:
-        """Return the last possible line of a run, after one up to `tried` failed."""
+        """Return the last possible line of a run after the parse up to `tried` failed."""
         line = min(failure.line, tried)
         if failure.message.startswith("expected 'except'"):
-            # The last `try` up to here lacks its clause, or is inside one that does.
+            # The last `try` before this line lacks its clause, or is inside a `try` that lacks it.
             line = next((number for number in range(line, -1, -1) if _TRY.match(self._lines[number])), line)
         return line - 1
 

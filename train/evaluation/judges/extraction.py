@@ -4,16 +4,17 @@ curate              ours, as in training: see rewards/extract/program.py
 lcb                 LiveCodeBench's (lcb_runner/utils/extraction_utils.py) and lighteval's: the text between the last
                     two lines that contain three backticks
 rllm                rLLM's (rllm-org/rllm: rllm/rewards/code_reward.py), for DeepCoder: the last block of backticks in
-                    any language. A block ends at the next three backticks, even within a line
+                    any language, which ends at the next three backticks, even within a line
 evalchemy           evalchemy's for LiveCodeBench, CodeElo and Codeforces (mlfoundations/evalchemy:
                     eval/chat_benchmarks/LiveCodeBenchv5/eval_instruct.py and livecodebench_utils.py): as rllm, but
                     labels are letters only, and the program ends at `</code>`
 evalchemy-mbpp      evalchemy's for MBPP (eval/chat_benchmarks/MBPP/eval_instruct.py): the first Python block, or else
                     the whole completion
 evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/utils/utils.py): the first Python block
-from the function on, appended to the prompt's text before the function; without a block, prompt and completion
+                    from the function on, appended to the prompt's text before the function; without a block, prompt
+                    and completion
 evalplus            EvalPlus's: see evalplus_extraction.py
-evalplus-thinking   the same after the model's thinking, as EvalPlus gets it from a server that separates thinking
+evalplus-thinking   the same without the model's thinking, which EvalPlus's servers return separately
 whole               the whole text, for models that continue the text of a program
 
 Only our own rule supports languages other than Python.
@@ -34,16 +35,16 @@ _FENCE = "```"
 _RLLM_BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _EVALCHEMY_BLOCK = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
 _PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_INDENTATION = 4  # of a body, where evalchemy does not find the function
+_INDENTATION = 4  # of a body, if evalchemy does not find the function
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedProgram:
-    """The expected program, as far as rules use it.
+    """Properties of the expected program that rules use.
 
     languages     accepted languages
-    entry_points  functions that tests call; empty: it reads standard input
-    prompt        its beginning in the prompt; empty if there is none
+    entry_points  functions that tests call; empty: the program reads stdin
+    prompt        beginning of the program in the prompt; empty: none
     """
 
     languages: tuple[str, ...] = PYTHON_ONLY
@@ -81,10 +82,10 @@ def _extract_evalchemy_humaneval(completion: str, expected: ExpectedProgram) -> 
     if block is None or begin is None:
         return f"{expected.prompt}\n{completion}"
     code = block[1]
-    place = code.lower().find(lines[begin].partition("(")[0].strip().lower())
-    indentation = _INDENTATION if place < 0 else place - len(code[:place].rstrip(" "))
-    brace = code.rfind("\n" + " " * indentation + "}")  # ends a function in other languages, supported, too
-    body = code[max(place, 0) : brace if brace >= 0 else None]
+    start = code.lower().find(lines[begin].partition("(")[0].strip().lower())
+    indentation = _INDENTATION if start < 0 else start - len(code[:start].rstrip(" "))
+    brace = code.rfind("\n" + " " * indentation + "}")  # end of a function in evalchemy's other languages
+    body = code[max(start, 0) : brace if brace >= 0 else None]
     return "\n".join([*lines[:begin], body]) + "\n"
 
 
@@ -111,7 +112,7 @@ _PYTHON_RULES: dict[str, Callable[[str, ExpectedProgram], str]] = {
     WHOLE: _extract_whole,
 }
 RULES = (DEFAULT_RULE, *_PYTHON_RULES)
-_RULE_IDENTITIES = {EVALPLUS: "evalplus 0.3.1"}  # an earlier rule had the same name; its verdicts are not reused
+_RULE_IDENTITIES = {EVALPLUS: "evalplus 0.3.1"}  # distinguishes the rule from an earlier one of the same name
 
 
 def extract_program(rule: str, completion: str, expected: ExpectedProgram) -> Program | None:
@@ -126,5 +127,5 @@ def extract_program(rule: str, completion: str, expected: ExpectedProgram) -> Pr
 
 
 def rule_identity(rule: str) -> str:
-    """Return the rule's identity in cache keys of verdicts."""
+    """Return the name of a rule in cache keys of verdicts."""
     return _RULE_IDENTITIES.get(rule, rule)

@@ -10,15 +10,15 @@ from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, ex
 
 
 class NoVerdictError(Exception):
-    """A completion has no verdict because of its exercise; a retry would fail, too."""
+    """A failure of an exercise to judge a completion, which a retry cannot fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeResult:
     """The verdict on a completion.
 
-    verdict  value of sandbox.Verdict, or of rewards.reward if there was nothing to judge
-    parts    verdicts on the judged parts of the tests, by name, if the suite has parts
+    verdict  value of sandbox.Verdict, or a verdict of rewards.reward for a completion without an answer or a program
+    parts    (name, verdict) of each judged part of the tests, if they have parts
     """
 
     verdict: str
@@ -26,19 +26,19 @@ class JudgeResult:
 
 
 class Judge(Protocol):
-    """Judges completions of one exercise. Thread-safe."""
+    """A judge of one exercise's completions. Thread-safe."""
 
     @property
     def identity(self) -> list[Any]:
-        """JSON values that identify all that a verdict depends on, except the completion."""
+        """Return all inputs of a verdict except the completion, as JSON values."""
         ...
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         """Judge the text of a completion.
 
-        time_factor: factor of its programs' time limits
+        time_factor: factor of the time limits
 
-        Raises SandboxError and NoVerdictError if no verdict is known.
+        Raises SandboxError if the sandbox fails, and NoVerdictError if the exercise cannot judge this completion.
         """
         ...
 
@@ -50,7 +50,7 @@ def extraction_identity(rule: str) -> list[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class SuiteJudge:
-    """The program in a completion must pass all tests of a suite.
+    """A judge that accepts a completion if its program passes all tests of a suite.
 
     languages   accepted languages of programs; see rewards.extract
     extraction  rule that extracts the program: one of extraction.RULES
@@ -69,7 +69,7 @@ class SuiteJudge:
         return [self.suite.with_trials(()).to_json(), "", "", *languages, *extraction_identity(self.extraction)]
 
     def extract_program(self, completion: str) -> Program | None:
-        """Extract the program to judge; None if there is none."""
+        """Extract the program from a completion; None if there is none."""
         languages = languages_for(self.suite, self.languages)
         expected = ExpectedProgram(languages, self.suite.called_names, self.prompt)
         return extract_program(self.extraction, completion, expected)

@@ -1,8 +1,7 @@
 """The judge of final answers in mathematics.
 
-An answer must equal the expected one: as an integer, if the question asks for one, otherwise by math-verify, as in the
-reward for mathematics. All exercises share the sandbox that compares answers, from the first answer until this process
-ends.
+An answer must equal the expected one: as an integer, if the problem requires one, otherwise by math-verify, as in the
+reward for mathematics. All exercises share one sandbox for the comparisons.
 """
 
 import re
@@ -17,7 +16,7 @@ from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
-_MAX_CHARS = 100  # answers to AIME problems are never longer
+_MAX_CHARS = 100  # of an integer answer
 _IGNORED = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)
@@ -26,9 +25,9 @@ _NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(?:\.0*)?", re.ASCII)
 
 
 def parse_integer(latex: str) -> int | None:
-    r"""Parse an answer that is exactly one integer; None otherwise.
+    r"""Parse an answer of exactly one integer, such as 033, 33.0, 33^\circ, \text{33}, n = 33 or 1{,}033.
 
-    033, 33.0, 33^\circ, \text{33}, n = 33 and 1{,}033 are integers. "33, 34" and "33 or 34" are not.
+    Return None for other answers, such as "33, 34" and "33 or 34".
     """
     if len(latex) > _MAX_CHARS:
         return None
@@ -39,10 +38,10 @@ def parse_integer(latex: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class MathJudge:
-    """The final answer must be the expected one.
+    """A judge that compares a completion's final answer with the expected one.
 
     expected         correct answer, in LaTeX
-    expects_integer  whether it is an integer: then any other integer is wrong, however it is written
+    expects_integer  whether to compare integer answers as integers, without math-verify
     answer_line      whether the final answer is in the last line `ANSWER: ...` instead of a box
     """
 
@@ -70,7 +69,7 @@ class MathJudge:
 
 
 def _box_answer_line(completion: str) -> str:
-    """Put the answer of the last answer line into a box; without such a line, return the text unchanged."""
+    """Return the answer of the last answer line in a box; without such a line, the text unchanged."""
     text = strip_thinking(completion, lambda rest: _ANSWER_LINE.search(rest) is not None) or ""
     lines = _ANSWER_LINE.findall(text)
     return f"\\boxed{{{lines[-1].strip(' *')}}}" if lines else completion

@@ -1,19 +1,24 @@
-"""The program that runs in the sandbox with a completion: it calls the completion's function and writes return values.
+"""The program that calls a completion's function in the sandbox, and writes the return values.
 
-It reads one JSON object from stdin: `programs`, texts of which the last is the completion's, `entry_point`, `inputs`,
-each an encoded list of arguments, and `limits`, the CPU seconds of each call (0: no limit). For each call, it writes a
-line to the original stdout:
+It reads one JSON object from stdin:
 
-    v SECONDS JSON     the encoded value, and the CPU time of the call
-    d SECONDS DIGEST   the same for a value whose JSON is longer than MAX_JSON_CHARS: a digest of its canonical text
-    e WHAT             no value: the completion does not compile (`compile`), or it raised an exception (its class)
+    programs      source texts, the completion's last
+    entry_point   name of the function
+    inputs        encoded lists of arguments
+    limits        CPU seconds of each call; 0: no limit
 
-An error is the last line. A call that exceeds its limit ends the process by SIGPROF. The completion controls the
-process, so each line is a mere claim. No expected value ever enters it.
+It writes a line for each call to the original stdout. An error is the last line:
+
+    v SECONDS JSON     the CPU time of the call, and the encoded value
+    d SECONDS DIGEST   the same for JSON above MAX_JSON_CHARS: a digest of the canonical text
+    e NAME             no value: `compile` if the completion does not compile, or the class of its exception
+
+A call above its limit ends the process by SIGPROF. The completion controls the process, so the lines are untrusted, and
+the process holds no expected values.
 
 None, bool, str, float, small int and list are themselves in JSON; other values are objects with one key (see `encode`).
-Values have the same canonical text if Python's == holds between them, except that NaN, and values that are not plain
-data, equal nothing. The trusted side imports this module, too, to encode inputs and compare values.
+Equal values (==) have the same canonical text. NaN and values other than plain data equal nothing. The trusted side
+also imports this module, to encode inputs and compare values.
 """
 
 import hashlib
@@ -28,34 +33,34 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import chain, islice
 
-# Only this text enters the sandbox: nothing of this project is imported, and `typing` not at run time.
+# Only this file enters the sandbox, so it imports no other module of this project, and `typing` not at run time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 MAX_JSON_CHARS = 65536  # characters of JSON
-UNEQUAL = "unequal"  # replaces the digest of a value that equals nothing
-_SMALL = 1 << 63  # larger integers are hexadecimal text, since decimals would take quadratic time
-_MAX_ITEMS = 10_000  # taken from an iterator
+UNEQUAL = "unequal"  # digest of a value that equals nothing
+_SMALL = 1 << 63  # larger integers are hexadecimal text, since conversion to decimals takes quadratic time
+_MAX_ITEMS = 10_000  # maximum number of items read from an iterator
 _PLAIN = frozenset([str, float, bool, type(None)])
-_AS_THEY_ARE = frozenset([str, int, type(None)])  # for these, and numbers, repr gives the canonical text
+_REPR_TYPES = frozenset([str, int, type(None)])  # repr gives their canonical text, as that of _NUMBERS
 _NUMBERS = frozenset([float, bool])
 _NESTED = frozenset([list, tuple])
 _VIEWS: "tuple[type, ...]" = (type({}.keys()), type({}.items()))  # == compares them as sets
 _SIZED = (str, list, tuple, dict, set, frozenset)
 _BASES = (int, float, complex, str, list, tuple, set, frozenset, dict, bytes, bytearray)
 _LONG_NUMBER = re.compile(r"\d{19}")
-_DIGITS = 4300  # Python's own limit for integers as text, which the sandbox lifts
-_CHUNKS = 1000  # pieces of text hashed at once, and list items formatted at once
+_DIGITS = 4300  # Python's default limit for integers as text, which the sandbox lifts
+_CHUNKS = 1000  # pieces of text per hash update, and list items per repr
 
 
 class IncomparableValueError(Exception):
-    """The value equals no other."""
+    """A value that equals nothing, such as NaN."""
 
 
 class EncodingTooLarge(Exception):
-    """The JSON of the value would be longer than MAX_JSON_CHARS."""
+    """An encoding longer than MAX_JSON_CHARS."""
 
 
 class UnhashedSet:
@@ -85,7 +90,7 @@ class SizeBudget:
 
 
 def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
-    """Encode a value as JSON. Other than plain data becomes {"o": [class, items if iterable]}.
+    """Encode a value as JSON; other than plain data as {"o": [class, items if iterable]}.
 
     Raises EncodingTooLarge if it exceeds the budget.
     """
@@ -110,7 +115,7 @@ def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
         return {"c": [value.real, value.imag]}
     if kind is Fraction or (kind is Decimal and value.is_finite()):
         return {"a": [kind.__name__, {"r": [encode(part) for part in value.as_integer_ratio()]}]}
-    plain = _plain_value(value, kind)
+    plain = _to_plain(value, kind)
     if plain is not value:
         return {"a": [kind.__name__, encode(plain, budget)]}
     try:
@@ -121,8 +126,8 @@ def encode(value: "Any", budget: "SizeBudget | None" = None) -> "Any":
         return {"o": [kind.__name__]}
 
 
-def _plain_value(value: "Any", kind: type) -> "Any":
-    """Return the plain value of a subclass's instance or a numpy scalar; others unchanged."""
+def _to_plain(value: "Any", kind: type) -> "Any":
+    """Return the plain value of a numpy scalar or of an instance of a subclass; others unchanged."""
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "shape", None) == ():
         return value.item()
     for base in _BASES:
@@ -134,29 +139,29 @@ def _plain_value(value: "Any", kind: type) -> "Any":
 def decode(tree: "Any", *, untrusted: bool = False) -> "Any":
     """Decode a value.
 
-    untrusted: whether an untrusted program sent it; sets and dicts then become UnhashedSet and UnhashedDict
+    untrusted: whether to decode sets and dicts as UnhashedSet and UnhashedDict
 
-    Raises LookupError, TypeError or ValueError for an invalid encoding, and IncomparableValueError for a value that is
-    not plain data.
+    Raises LookupError, TypeError or ValueError for an invalid encoding, and IncomparableValueError for other than plain
+    data.
     """
     if isinstance(tree, list):
         return [decode(item, untrusted=untrusted) for item in tree]
     if not isinstance(tree, dict):
         return tree
-    ((tag, plain),) = tree.items()
+    ((tag, content),) = tree.items()
     if tag == "i":
-        return int(plain, 16)
+        return int(content, 16)
     if tag == "c":
-        return complex(*plain)
+        return complex(*content)
     if tag == "b":
-        return bytes.fromhex(plain)
+        return bytes.fromhex(content)
     if tag == "r":
-        return Fraction(*(decode(part) for part in plain))
+        return Fraction(*(decode(part) for part in content))
     if tag == "a":
-        return decode(plain[1], untrusted=untrusted)
+        return decode(content[1], untrusted=untrusted)
     if tag == "o":
         raise IncomparableValueError
-    items = [decode(item, untrusted=untrusted) for item in plain]
+    items = [decode(item, untrusted=untrusted) for item in content]
     if tag == "d":
         return UnhashedDict(items) if untrusted else {key: item for key, item in items}
     if tag == "s":
@@ -165,7 +170,7 @@ def decode(tree: "Any", *, untrusted: bool = False) -> "Any":
 
 
 def canonical_text(value: "Any") -> str:
-    """Return a text that equal values share. Raises IncomparableValueError."""
+    """Return a text shared by equal values. Raises IncomparableValueError."""
     pieces: list[str] = []
     _add(value, pieces.append)
     return "".join(pieces)
@@ -197,7 +202,7 @@ def _add(value: "Any", add: "Callable[[str], object]") -> None:
         add("[" if kind is list else "(")
         for begin in range(0, len(value), _CHUNKS):
             some = value[begin : begin + _CHUNKS]
-            text = _text_of_plain(some)
+            text = _format_plain(some)
             if begin:
                 add(", ")
             if text is not None:
@@ -211,25 +216,25 @@ def _add(value: "Any", add: "Callable[[str], object]") -> None:
         pairs = value.items if kind is UnhashedDict else value.items()
         add("d{" + ", ".join(sorted(f"{canonical_text(key)}: {canonical_text(item)}" for key, item in pairs)) + "}")
     else:
-        add(_text(value, kind))
+        add(_format(value, kind))
 
 
 def _add_each(items: "Any", add: "Callable[[str], object]") -> None:
-    for place, item in enumerate(items):
-        if place:
+    for index, item in enumerate(items):
+        if index:
             add(", ")
         _add(item, add)
 
 
-def _text_of_plain(items: "Any") -> "str | None":
+def _format_plain(items: "Any") -> "str | None":
     """Return the text of strings, small integers, and flat lists and tuples of these, by repr; None otherwise."""
     kinds = set(map(type, items))
     if kinds <= _NESTED:
         kinds = set(map(type, chain.from_iterable(items)))
-    elif kinds & _NUMBERS and kinds <= _AS_THEY_ARE | _NUMBERS:
-        items = [_plain_number(item) if type(item) in _NUMBERS else item for item in items]
+    elif kinds & _NUMBERS and kinds <= _REPR_TYPES | _NUMBERS:
+        items = [_to_plain_number(item) if type(item) in _NUMBERS else item for item in items]
         kinds = {int}
-    if not kinds <= _AS_THEY_ARE:
+    if not kinds <= _REPR_TYPES:
         return None
     try:
         text = repr(list(items))[1:-1]
@@ -238,37 +243,37 @@ def _text_of_plain(items: "Any") -> "str | None":
     return None if int in kinds and _LONG_NUMBER.search(text) else text
 
 
-def _text(value: "Any", kind: type) -> str:
+def _format(value: "Any", kind: type) -> str:
     if value is None or kind is str:
         return repr(value)
     if kind is int:
         return repr(value) if -_SMALL < value < _SMALL else f"{value:x}h"
     if kind is float or kind is bool:
-        number = _plain_number(value)
-        return repr(number) if kind is bool or type(number) is float else _text(number, int)
+        number = _to_plain_number(value)
+        return repr(number) if kind is bool or type(number) is float else _format(number, int)
     if kind is complex:
-        real, imaginary = _text(value.real, float), _text(value.imag, float)
+        real, imaginary = _format(value.real, float), _format(value.imag, float)
         return real if value.imag == 0 else f"c({real}, {imaginary})"
     if kind in (bytes, bytearray):
         return repr(bytes(value))
     if kind is Fraction or (kind is Decimal and value.is_finite()):
-        return _text_of_ratio(*value.as_integer_ratio())
-    plain = _plain_value(value, kind)
+        return _format_ratio(*value.as_integer_ratio())
+    plain = _to_plain(value, kind)
     if plain is value:
         raise IncomparableValueError
     return canonical_text(plain)
 
 
-def _plain_number(value: "float | bool") -> "int | float":
+def _to_plain_number(value: "float | bool") -> "int | float":
     """Convert an integral number to int. Raises IncomparableValueError for NaN."""
     if value != value:
         raise IncomparableValueError
     return int(value) if type(value) is bool or value.is_integer() else value
 
 
-def _text_of_ratio(numerator: int, denominator: int) -> str:
+def _format_ratio(numerator: int, denominator: int) -> str:
     if denominator == 1:
-        return _text(numerator, int)
+        return _format(numerator, int)
     try:
         number = numerator / denominator
         if number.as_integer_ratio() == (numerator, denominator):
@@ -288,13 +293,13 @@ def main() -> None:
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     sys.set_int_max_str_digits(_DIGITS)
     try:
-        _call(request, report)
+        _run_calls(request, report)
     except BaseException as error:
         _write(report, f"e {type(error).__name__[:80]}")
     os._exit(0)  # no exit handlers or threads of the completion; the sandbox kills its child processes
 
 
-def _call(request: "dict[str, Any]", report: int) -> None:
+def _run_calls(request: "dict[str, Any]", report: int) -> None:
     module = types.ModuleType("solution")
     sys.modules["solution"] = module
     try:
@@ -312,10 +317,10 @@ def _call(request: "dict[str, Any]", report: int) -> None:
         value = function(*arguments)
         seconds = time.process_time() - begun
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _write(report, _line(value, seconds))
+        _write(report, _format_line(value, seconds))
 
 
-def _line(value: "Any", seconds: float) -> str:
+def _format_line(value: "Any", seconds: float) -> str:
     try:
         text = json.dumps(encode(value, SizeBudget()), separators=(",", ":"), check_circular=False)
         if len(text) <= MAX_JSON_CHARS:

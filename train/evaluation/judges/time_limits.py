@@ -1,15 +1,12 @@
-"""The rule for when a time limit counts: only if a completion also exceeds it while nothing else of ours runs.
+"""Confirmation of time limits: a completion near its limit is judged again after all others, alone on the machine.
 
-Limits are CPU time, which excludes waiting for a processor. But programs on a busy machine share caches, memory, and
-often a core: what takes 1.0 s took 1.2 to 1.7 s at a load of 45.
+CPU time excludes waiting for a core, but programs on a busy machine share caches and memory bandwidth. At a load of 45,
+a program of 1.0 s took 1.2 to 1.7 s.
 
-    judged within its limits: any verdict but a time limit counts
-    a time limit: judged again, within FACTOR times the limits
-        a time limit again: it counts
-        another verdict: deferred until all other completions are judged, then judged alone, and that verdict counts
+    within the limits            any verdict but a time limit is final
+    within FACTOR times them     a time limit is final; with another verdict, the completion is judged alone at the end
 
-The run within FACTOR times the limits separates slow programs from those that hang, and is concurrent with others. So
-programs that hang never block the machine: each costs three times its limits, even if no completion is correct.
+Only the last run is not concurrent with others. Programs that hang never reach it; each costs three times its limits.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,10 +23,10 @@ Item = TypeVar("Item")
 def judge_all(
     items: Iterable[Item], judge: Callable[[Item, float], JudgeResult], sandbox: Sandbox
 ) -> Iterator[tuple[Item, JudgeResult | Exception]]:
-    """Yield each item with its verdict as verdicts arrive, or with the exception of a judge that fails.
+    """Yield each item with its verdict as verdicts arrive, or with the exception of its judge.
 
-    items    completions with their judges, read only a little ahead of the verdicts
-    judge    returns the verdict on an item, given a factor of its time limits; called from many threads
+    items    completions with their judges, read lazily
+    judge    function from an item and a factor of its time limits to the verdict; called from many threads
 
     Raises CurateError if the sandbox fails repeatedly.
     """
@@ -61,7 +58,7 @@ def _judge_each(
             return judge(item)
         except SandboxError:
             raise
-        except Exception as error:  # most likely RefereeError or NoVerdictError; no completion may end the measurement
+        except Exception as error:  # usually RefereeError or NoVerdictError; it must not end the judging of the others
             return error
 
     return map_with_retries(items, judge_or_error, sandbox)

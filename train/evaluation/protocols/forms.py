@@ -3,11 +3,8 @@
 LiveCodeBench has one form for chat models, and one for DeepSeek-R1 and its distilled models, which lighteval uses for
 all models. DeepCoder merged the former into one message. evalchemy's form omits the starter code.
 
-EvalPlus prefills a chat model's message with the beginning of a Python block. A model that thinks first cannot continue
-that: it gets no prefill, as in EvalPlus for models behind a server. A base model continues the text of the program;
-both together are the program.
-
-All forms for mathematics are one user message.
+EvalPlus prefills a chat model's message with the beginning of a Python block. A model that thinks first gets no
+prefill, as in EvalPlus for models behind a server. A base model continues the text of the program.
 """
 
 from collections.abc import Callable
@@ -21,9 +18,9 @@ from train.evaluation.judges import extraction
 class Statement:
     """The statement of a problem in its row.
 
-    text          the problem, or the beginning of the program that a completion continues; not stripped
+    text          text of the problem, or the beginning of the program; not stripped
     starter_code  code that a completion must contain; empty: none
-    entry_point   function that tests call; None: the program reads standard input
+    entry_point   function that tests call; None: the program reads stdin
     """
 
     text: str
@@ -36,21 +33,21 @@ class PromptForm:
     """A form of prompts for some suites.
 
     name            command-line name
-    suites          suites that have this form
-    ask             returns the user's message, or the text that a base model continues; None: our own messages, by the
-                    suite and the user's template
+    suites          suites with this form
+    format_text     function to the user's message, or to the text for a base model; None: messages by the suite and
+                    the user's template
     system          system prompt; empty: none
-    prefill         beginning of the model's own message, which is judged with the completion; empty: none
-    answer_suffix   text that follows a completion when it is judged
-    begins_program  whether the text that a base model continues is judged with the completion
+    prefill         beginning of the model's own message, judged with the completion; empty: none
+    answer_suffix   text that follows a completion for the judge
+    begins_program  whether the text for a base model is judged with the completion
     stop            texts that end a completion in this form
-    extraction      rule that extracts the program; empty: not determined by the form
+    extraction      rule that extracts the program; empty: independent of the form
     answer_line     whether the prompt requests the final answer of mathematics as `ANSWER: x`, without a box
     """
 
     name: str
     suites: tuple[str, ...]
-    ask: Callable[[Statement], str] | None
+    format_text: Callable[[Statement], str] | None
     system: str = ""
     prefill: str = ""
     answer_suffix: str = ""
@@ -64,7 +61,7 @@ OWN = PromptForm("curate", (), None)
 
 
 def make_chat(system: str, user: str) -> Chat:
-    """Return a chat of the system prompt, if any, and the user's message."""
+    """Return a chat with a user message and, unless empty, a system prompt."""
     return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": user}]
 
 

@@ -1,20 +1,18 @@
-"""Protocols as a table: for each of their suites, the settings of published measurements.
+"""Protocols: the settings of published evaluations, by suite.
 
-deepcoder  DeepCoder's scripts. One sample of each LiveCodeBench problem, so a run of 279 problems has a standard error
-           of 2.9 points. Its HumanEval+ prompt is not published; our own form replaces it. AReaL instead took 32
-           samples of at most 32,768 tokens
-lcb        LiveCodeBench's own runner, for chat models. Completions end at the first "###", as in Markdown headings, and
-           after 2000 tokens; models that think first need other values for both
+deepcoder  DeepCoder's scripts, with one sample of each LiveCodeBench problem. Its HumanEval+ prompt is not published;
+           our own form replaces it. AReaL instead took 32 samples of at most 32,768 tokens
+lcb        LiveCodeBench's own runner, for chat models. Completions end at the first "###" and after 2000 tokens;
+           models that think first need other values for both
 evalplus   EvalPlus's: one greedy completion of at most 768 tokens. Models that think first need the form
            evalplus-thinking and more tokens; base models need the mode "complete"
 lighteval-0.10
-           lighteval's of early 2025, as open-r1 measured DeepSeek-R1's distilled models. AIME 2025, not measured there,
-           is as AIME 2024
+           lighteval's of early 2025, as in open-r1's evaluation of DeepSeek-R1's distilled models. AIME 2025 has the
+           settings of AIME 2024
 lighteval-0.13
-           lighteval's current tasks, with their numbers of samples: one greedy completion in mathematics, without
-           lighteval limiting tokens in AIME. For LiveCodeBench, 16 samples; lighteval leaves their temperature to the
-           user, here that of its example
-evalchemy  evalchemy's, as INTELLECT-2 was measured. Its LiveCodeBench problems are those of release 5 that release 2
+           lighteval's current tasks: one greedy completion in mathematics, and 16 samples for LiveCodeBench, at the
+           temperature of lighteval's example. lighteval itself does not limit the tokens in AIME
+evalchemy  evalchemy's, as in INTELLECT-2's evaluation. Its LiveCodeBench problems are those of release 5 that release 2
            lacks, judged by private tests alone
 """
 
@@ -43,13 +41,13 @@ class SuiteSettings:
     form                form of the prompt
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template
     prefill             beginning of the model's own message; empty: the form's
-    temperature, top_p  of sampling; there is no top_k
+    temperature, top_p  sampling params; there is no top_k
     max_tokens          maximum length of a completion, thinking included
     k                   samples of each problem
     extraction          rule that extracts the program: one of judges.extraction.RULES
     window              inclusive range of contest dates; empty: all
     test_seconds        time limit of each test, or of each call of a function; None: the suite's own
-    stop                texts that end a completion; applying a protocol adds those of the form
+    stop                texts that end a completion; a protocol adds the form's
     """
 
     form: PromptForm = OWN
@@ -65,22 +63,22 @@ class SuiteSettings:
     stop: tuple[str, ...] = ()
 
     def render(self, prompt: PromptFormat, statement: Statement, default_prompt: Chat) -> tuple[Chat | str, str, str]:
-        """Return the prompt, and the texts judged before and after the completion.
+        """Return the prompt, and the texts that precede and follow the completion for the judge.
 
-        prompt          its system prompt overrides the form's
-        default_prompt  messages of our own form
+        prompt          the user's format; its system prompt overrides the form's
+        default_prompt  messages in our own form
         """
         form = self.form
         if self.mode == COMPLETE:
-            text = default_prompt[-1]["content"] if form.ask is None else form.ask(statement)
+            text = default_prompt[-1]["content"] if form.format_text is None else form.format_text(statement)
             return text, text if form.begins_program else "", ""
         messages = default_prompt
-        if form.ask is not None:
-            messages = make_chat(prompt.system or form.system, form.ask(statement))
+        if form.format_text is not None:
+            messages = make_chat(prompt.system or form.system, form.format_text(statement))
         prefill = self.prefill or form.prefill
         if not prefill:
             return messages, "", ""
-        if self.extraction == EVALPLUS and not self.prefill:  # EvalPlus reads only what the model wrote
+        if self.extraction == EVALPLUS and not self.prefill:  # EvalPlus ignores the prefill
             return [*messages, {"role": "assistant", "content": prefill}], "", ""
         closes_block = _FENCE in self.prefill and any(_FENCE in text for text in self.stop)
         suffix = (forms.BLOCK_END if closes_block else "") if self.prefill else form.answer_suffix
@@ -99,8 +97,8 @@ class Protocol:
     """The published settings of some suites.
 
     name      command-line name
-    source    publisher of the settings, with the version read
-    settings  by suite name
+    source    publisher and version of the settings
+    settings  settings by suite name
     """
 
     name: str
@@ -180,11 +178,11 @@ _CONTENT_SETTINGS = ("form", "mode", "prefill", "extraction", "test_seconds", "s
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSettings:
-    """The resolved settings of one suite, with their sources.
+    """The resolved settings of one suite.
 
     suite_settings  settings in effect
     protocol        table of the protocol; None: no protocol
-    overrides       the user's values that differ from the protocol's, by the same names
+    overrides       the user's values that differ from the protocol's
     """
 
     suite_settings: SuiteSettings
@@ -197,7 +195,7 @@ class EvaluationSettings:
         return SamplingParams(used.temperature, used.top_p, used.max_tokens, stop=used.stop)
 
     def as_table(self) -> dict[str, Any]:
-        """Return the section of a result as JSON values; empty without a protocol and overrides."""
+        """Return the section `protocol` of a result, as JSON values; empty for the default settings."""
         if self.protocol is not None:
             return {"table": dict(self.protocol), "overrides": dict(self.overrides)}
         used = self.suite_settings
@@ -209,16 +207,15 @@ class EvaluationSettings:
         """Return a line with the protocol and its overrides; "" without a protocol."""
         if self.protocol is None:
             return ""
-        instead = [
+        overrides = [
             f"{name} {format_setting(used)}"
             + (f" instead of {format_setting(self.protocol[name])}" if name in self.protocol else "")
             for name, used in self.overrides.items()
         ]
-        return "; ".join([f"protocol {self.protocol['name']}, form {self.protocol['form']}", *instead])
+        return "; ".join([f"protocol {self.protocol['name']}, form {self.protocol['form']}", *overrides])
 
 
 def format_setting(value: object) -> str:
-    """Format a value in a few characters."""
     if value in (None, "", []):
         return "none"
     text = repr(value) if isinstance(value, list | dict) or "\n" in str(value) else str(value)
@@ -232,7 +229,7 @@ def resolve_settings(
 
     protocol   name of a protocol; None: the defaults
     suite      name of the suite; empty with --data
-    overrides  the user's values by the names of SuiteSettings, None if unset; a form by its name, or OWN_FORM
+    overrides  the user's values by field of SuiteSettings, None if unset; the form by its name, or OWN_FORM
     prompt     the user's system prompt, template and template arguments
 
     Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
@@ -250,7 +247,6 @@ def resolve_settings(
 
 
 def _check_options(overrides: Mapping[str, Any], prompt: PromptFormat) -> None:
-    """Raise CurateError for conflicting options."""
     if overrides.get("mode") == COMPLETE:
         for_chats = {
             "--system": prompt.system,
@@ -272,7 +268,7 @@ def _check_options(overrides: Mapping[str, Any], prompt: PromptFormat) -> None:
 
 def _select_settings(protocol: str, suite: str) -> SuiteSettings:
     if not suite:
-        raise CurateError(f"--protocol {protocol} needs a named suite: --suite NAME=PATH in place of --data PATH.")
+        raise CurateError(f"--protocol {protocol} needs a named suite: --suite NAME=PATH instead of --data PATH.")
     settings = PROTOCOLS[protocol].settings
     if suite in settings:
         return settings[suite]
@@ -285,7 +281,7 @@ def _select_settings(protocol: str, suite: str) -> SuiteSettings:
 
 
 def _choose_form(official: SuiteSettings, suite: str, overrides: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
-    """Return the form of the prompt; a custom template belongs to our own form."""
+    """Return the form of the prompt; our own form if the user has a template."""
     if prompt.template or overrides.get("form") == OWN_FORM:
         return OWN
     if overrides.get("mode") == COMPLETE:
@@ -310,7 +306,7 @@ def _choose_form(official: SuiteSettings, suite: str, overrides: Mapping[str, An
 
 
 def _merge(official: SuiteSettings, overrides: Mapping[str, Any]) -> SuiteSettings:
-    """Apply the user's overrides. A form has its own stops, and may have its own extraction rule.
+    """Apply the user's overrides, and the stops and the extraction rule of the form.
 
     EvalPlus's rule also handles programs without fences, so EvalPlus's protocol keeps it in the mode "complete".
     """
@@ -321,10 +317,10 @@ def _merge(official: SuiteSettings, overrides: Mapping[str, Any]) -> SuiteSettin
 
 
 def restore_settings(recorded: Mapping[str, Any], suite: str) -> SuiteSettings:
-    """Return the settings that a result file records.
+    """Restore the settings in a result file.
 
-    recorded  result of EvaluationSettings.as_table
-    suite     name of the suite read now, which the form may not cover
+    recorded  table of EvaluationSettings.as_table
+    suite     name of the suite to judge by, which the recorded form may not cover
     """
     used = {**recorded.get("table", {}), **recorded.get("overrides", {})}
     known = {name: used[name] for name in DEFAULT.as_table() if used.get(name) is not None}

@@ -1,7 +1,7 @@
 """HTML pages of results: a leaderboard and, for each problem of a result, a page with its prompt and its samples.
 
-Completions can take gigabytes: each problem has its own page, long completions lose their middle, and only some are in
-memory at a time. They are untrusted model output: the templates escape them, and base.html forbids scripts.
+Completions can take gigabytes: only some are in memory at a time, and pages omit the middle of long ones. They are
+untrusted model output: the templates escape them, and base.html forbids scripts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +29,8 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.suites.suite import Exercise
 
 INDEX = "index.html"
-_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of a completion; its program is usually at the end
-_MAX_SAMPLES = 2_000  # in memory
+_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of a completion; the program is usually at the end
+_MAX_SAMPLES = 2_000  # samples in memory
 
 Links = Mapping[tuple[str, str], str]
 
@@ -38,7 +38,7 @@ Links = Mapping[tuple[str, str], str]
 def render_leaderboard(board: Leaderboard, links: Links | None = None) -> str:
     """Render the leaderboard as a self-contained page.
 
-    links: addresses of result pages by (model, suite); None: there are no such pages
+    links: URLs of result pages by (model, suite); None: no pages
     """
     return _render(
         "leaderboard",
@@ -51,9 +51,9 @@ def render_leaderboard(board: Leaderboard, links: Links | None = None) -> str:
 
 
 def write_pages(board: Leaderboard, folder: Path) -> list[str]:
-    """Write the leaderboard and the pages of its results into a folder, replacing earlier ones.
+    """Write the leaderboard and the pages of its results into a folder, replacing earlier pages.
 
-    Returns a line for each result whose completions or prompts cannot be shown. Raises OSError.
+    Returns a line for each result without completions or prompts. Raises OSError.
     """
     failures: list[str] = []
     links: dict[tuple[str, str], str] = {}
@@ -77,20 +77,19 @@ def write_pages(board: Leaderboard, folder: Path) -> list[str]:
 
 
 def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercise], folder: Path) -> None:
-    """Write a page for each problem, and then the page that links to them."""
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{number}.html" for number in range(1, len(result.outcomes) + 1)]
-    for place, (problem, records) in enumerate(_iterate_problems(result, samples)):
+    for index, (problem, records) in enumerate(_iterate_problems(result, samples)):
         page = _render(
             "problem",
             result=result,
             problem=problem,
             messages=_prompt_messages(exercises.get(problem.id)),
             records=records,
-            previous=names[place - 1] if place else None,
-            next=names[place + 1] if place + 1 < len(names) else None,
+            previous=names[index - 1] if index else None,
+            next=names[index + 1] if index + 1 < len(names) else None,
         )
-        write_atomic(folder / names[place], page)
+        write_atomic(folder / names[index], page)
     columns, rows = tabulate_strata(result.outcomes)
     problems = list(zip(names, result.outcomes, strict=True))
     page = _render(
@@ -101,23 +100,22 @@ def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercis
 
 def _iterate_problems(result: Result, samples: Path) -> Iterator[tuple[ProblemOutcomes, Sequence[SampleRecord | None]]]:
     """Yield each problem with the records of its samples; None for a sample without a completion."""
-    at_once = max(1, _MAX_SAMPLES // max(1, result.k))
-    for start in range(0, len(result.outcomes), at_once):
-        problems = result.outcomes[start : start + at_once]
+    batch_size = max(1, _MAX_SAMPLES // max(1, result.k))
+    for start in range(0, len(result.outcomes), batch_size):
+        problems = result.outcomes[start : start + batch_size]
         records = dict(iterate_samples(samples, {key for problem in problems for key in list_sample_keys(problem)}))
         for problem in problems:
             yield problem, [records.get(key) for key in list_sample_keys(problem)]
 
 
 def _prompt_messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
-    """Return the messages of a prompt; plain text to continue is one message."""
     if exercise is None:
         return ()
     return [{"role": "text", "content": exercise.prompt}] if isinstance(exercise.prompt, str) else exercise.prompt
 
 
 def _shorten(text: str) -> str:
-    """Return a text, or its beginning and its end if it is too long."""
+    """Return a text, or the beginning and end of a long one."""
     n_left_out = len(text) - _MAX_BEGINNING - _MAX_END
     if n_left_out <= 0:
         return text

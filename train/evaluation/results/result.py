@@ -1,20 +1,20 @@
 """The result of an evaluation and its JSON file, in schema 2: the model, the suite, the settings, and the outcomes.
 
-The file also has statistics derived from the outcomes, in total and by stratum, for readers without curate. It has no
-times unless GPU hours have a price, so the same evaluation has the same bytes, interrupted or not.
+The file also has statistics of the outcomes for readers without curate. It has no times unless GPU hours have a price,
+so a repeated evaluation gives the same bytes.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
 from curate.dataset.output_folder import write_atomic
 from curate.errors import CurateError
-from curate.json_records import from_json, to_json
+from curate.json_records import from_json, json_key, to_json
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_ANSWER, NO_CODE
 from sandbox.extras import DISTRIBUTION, installed_version
@@ -24,7 +24,7 @@ from train.gpu_cost import GpuCost
 
 SCHEMA = 2
 _ADVICE = "Give a file that `curate evaluate --out FILE` has written."
-_PRICED = 1_000_000  # tokens per price
+_TOKENS_PER_PRICE = 1_000_000
 _SUMMARY = {  # keys in the file -> fields of Summary
     "n_problems": "n_problems",
     "n_unknown": "n_unknown",
@@ -47,25 +47,25 @@ class Prices:
     """The prices of a million tokens, in any currency. Raises ValueError if one is below 0."""
 
     prompt: float
-    answer: float
+    completion: float = field(metadata=json_key("answer"))
 
     def __post_init__(self) -> None:
-        if not (self.prompt >= 0 and self.answer >= 0):
-            raise ValueError(f"a price is at least 0, not {self.prompt:g} and {self.answer:g}")
+        if not (self.prompt >= 0 and self.completion >= 0):
+            raise ValueError(f"a price is at least 0, not {self.prompt:g} and {self.completion:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """The tokens of all samples, reasoning included; None if the server did not report the length of some."""
+    """The tokens of all samples, reasoning included; None if the server omitted the length of a sample."""
 
     prompt: int | None
-    answer: int | None
+    completion: int | None = field(metadata=json_key("answer"))
 
 
 def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
-    """Sum over samples, given as (tokens of the prompt, tokens of the completion); 0: unknown.
+    """Sum over samples, given as (tokens of the prompt, tokens of the completion), with 0 for unknown.
 
-    The prompt counts once for each sample, as providers count it.
+    A prompt counts once for each of its samples, as providers count it.
     """
     pairs = list(samples)
     prompts, completions = [prompt for prompt, _ in pairs], [completion for _, completion in pairs]
@@ -74,10 +74,10 @@ def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
 
 def cost(tokens: TokenCounts, prices: Prices) -> float | None:
     """Return the cost of the tokens in the prices' currency; None if the number of priced tokens is unknown."""
-    parts = ((tokens.prompt, prices.prompt), (tokens.answer, prices.answer))
+    parts = ((tokens.prompt, prices.prompt), (tokens.completion, prices.completion))
     if any(n is None and price for n, price in parts):
         return None
-    return sum((n or 0) * price for n, price in parts) / _PRICED
+    return sum((n or 0) * price for n, price in parts) / _TOKENS_PER_PRICE
 
 
 def count_without_program(verdicts: Mapping[str, int]) -> int:
@@ -89,20 +89,20 @@ def count_without_program(verdicts: Mapping[str, int]) -> int:
 class Result:
     """An evaluation of a model on a suite. The tables have JSON values.
 
-    model_metadata  the model: its name, weights and engine (result_metadata.model_metadata)
-    suite_metadata  the suite: its name, rows and tests (result_metadata.suite_metadata)
+    model_metadata  name, weights and engine of the model (result_metadata.model_metadata)
+    suite_metadata  name, rows and tests of the suite (result_metadata.suite_metadata)
     sampling        sampling settings: k, temperature, top_p, max_tokens
     prompt          settings of the prompt; empty: the default
     engine          options of vLLM
-    outcomes        for each problem, the outcomes of its samples
-    tokens          of all samples with a verdict
+    outcomes        outcomes of each problem's samples
+    tokens          tokens of all judged samples
     languages       accepted languages of completions
-    protocol        the protocol and its overrides; empty: none
-    ratings         ratings of the model, if the suite has any
-    prices          of the tokens; None: unknown
-    gpu_cost        of the call that wrote the file; None: unknown
-    path            of the file
-    curate_version  of the curate that wrote the file; None: unknown
+    protocol        protocol and overrides; empty: none
+    ratings         ratings of the model; empty for most suites
+    prices          prices of the tokens; None: unknown
+    gpu_cost        GPU cost of the call that wrote the file; None: unknown
+    path            path of the file
+    curate_version  version of curate that wrote the file; None: unknown
     """
 
     model_metadata: Mapping[str, Any]
@@ -127,33 +127,30 @@ class Result:
 
     @property
     def suite(self) -> str:
-        """Return the name of the suite in tables, with its window if there is one."""
+        """Return the display name of the suite, with the window, if any."""
         return suite_label(str(self.suite_metadata["name"]), self.window)
 
     @property
     def given_suite(self) -> str:
-        """Return the user's name of the suite; empty: none was named."""
+        """Return the value of --suite; empty for --data."""
         return str(self.suite_metadata["given"])
 
     @property
     def location(self) -> str:
-        """Return the location of the suite's rows."""
         return str(self.suite_metadata["location"])
 
     @property
     def window(self) -> str:
-        """Return the requested contest dates, FROM..TO; empty: all."""
         return str(self.suite_metadata["window"]["asked"])
 
     @property
     def k(self) -> int:
-        """Return the maximum number of samples of a problem."""
         return max((len(problem.correct) for problem in self.outcomes), default=0)
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the file, with null for an unknown number."""
         found = summarize(self.outcomes)
-        prices = {"cost": cost(self.tokens, self.prices), "prices": asdict(self.prices)} if self.prices else {}
+        prices = {"cost": cost(self.tokens, self.prices), "prices": to_json(self.prices)} if self.prices else {}
         return {
             "schema": SCHEMA,
             "curate": installed_version(DISTRIBUTION),
@@ -171,7 +168,7 @@ class Result:
                 "n_truncated_correct": found.n_truncated_correct,
                 "n_no_code": count_without_program(found.verdicts),
                 "mean_tokens": _finite_or_none(found.mean_tokens),
-                "tokens": asdict(self.tokens),
+                "tokens": to_json(self.tokens),
                 **prices,
                 **({"gpu_cost": self.gpu_cost.as_table()} if self.gpu_cost else {}),
                 "verdicts": dict(found.verdicts),
@@ -186,8 +183,9 @@ class Result:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], path: Path) -> Self:
-        """Decode the content of a file. Raises LookupError, TypeError, ValueError or AttributeError if it is
-        damaged.
+        """Decode the content of a file.
+
+        Raises LookupError, TypeError, ValueError or AttributeError if it is damaged.
         """
         suite, numbers = content["suite"], content["numbers"]
         prices = numbers.get("prices")
@@ -199,16 +197,16 @@ class Result:
             dict(content["engine"]),
             content["seed"],
             tuple(map(ProblemOutcomes.from_json, content["problems"])),
-            TokenCounts(**numbers["tokens"]),
+            from_json(TokenCounts, numbers["tokens"]),
             tuple(content.get("languages", PYTHON_ONLY)),
             dict(content.get("protocol", {})),
             tuple(from_json(Rating, entry, ignore_unknown=True) for entry in content.get("ratings", ())),
-            None if prices is None else Prices(**prices),
+            None if prices is None else from_json(Prices, prices),
             GpuCost.from_table(numbers["gpu_cost"]) if "gpu_cost" in numbers else None,
             path,
             content.get("curate"),
         )
-        _ = result.model, result.suite  # reject damaged ones now, not where they are shown
+        _ = result.model, result.suite  # reject damaged metadata
         return result
 
     def write(self, path: Path) -> None:
@@ -241,14 +239,14 @@ def read_result(path: Path) -> Result:
     try:
         return Result.from_json(content, path)
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise CurateError(
-            f"{path} is damaged: {words}. Run the same `curate evaluate` again, which reuses its samples."
+            f"{path} is damaged: {reason}. Run the same `curate evaluate` again, which reuses its samples."
         ) from None
 
 
 def is_result(content: Any) -> bool:
-    """Return whether JSON looks like a result file of any schema."""
+    """Return whether a JSON value has the form of a result file of any schema."""
     return (
         isinstance(content, dict)
         and {"schema", "model"} <= content.keys()
@@ -281,26 +279,24 @@ def _is_result_file(path: Path) -> bool:
 
 
 def suite_name(location: str) -> str:
-    """Return the name of a location in tables: the last part of a path or of a Hub id."""
+    """Return the display name of a location: the last part of a path or Hub id."""
     return Path(location.partition("?")[0]).name or location
 
 
 def suite_label(name: str, window: str) -> str:
-    """Return the name of a suite with its window, if there is one, for tables and headings."""
     return f"{name} {window}" if window else name
 
 
 def short_model_name(model: str) -> str:
-    """Return the last part of a model's path or Hub id."""
     return Path(model).name or model
 
 
 def model_names(results: Sequence[Result]) -> list[str]:
-    """Return the names of the models, shortened to the last part of their paths if unique."""
+    """Return the names of the models, each shortened to the last part of its path, if unique."""
     full = {result.model for result in results}
-    times = Counter(map(short_model_name, full))
+    counts = Counter(map(short_model_name, full))
     return [
-        short_model_name(result.model) if times[short_model_name(result.model)] == 1 else result.model
+        short_model_name(result.model) if counts[short_model_name(result.model)] == 1 else result.model
         for result in results
     ]
 

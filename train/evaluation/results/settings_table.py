@@ -1,4 +1,4 @@
-"""The settings of a result as one flat table, and a sentence about the settings in which results differ."""
+"""The settings of a result as a flat table, and a summary of the differences between results."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,10 @@ _MAX_NAMES = 3
 
 
 def build_settings_table(result: Result) -> dict[str, Any]:
-    """Return the settings of a measurement as JSON values by name, with defaults; None where there is none."""
+    """Return the settings of a result as JSON values by name, including defaults; None for empty values."""
     recorded = {**result.protocol.get("table", {}), **result.protocol.get("overrides", {})}
     used = {**DEFAULT.as_table(), **recorded, **result.sampling, "k": result.k}
-    for name in ("name", "source", "window", "logprobs"):  # the first two follow below; the suite's name has the window
+    for name in ("name", "source", "window", "logprobs"):  # the first two have other names below
         used.pop(name, None)
     table = {
         **{name: used.pop(name, None) for name in _SAMPLING},
@@ -37,11 +37,11 @@ def build_settings_table(result: Result) -> dict[str, Any]:
 
 
 def describe_differences(results: Mapping[str, Result]) -> str:
-    """Describe the settings in which results differ; "" if there are none.
+    """Describe the settings in which results differ; "" if all are equal.
 
-    results: of the same problems, by their names in the sentence
+    results: results on the same problems, by display name
 
-    The digest of the exercises covers statements, tests and some settings, so it is omitted if one of these differs.
+    The digest of the exercises also covers tests and some settings, so it is omitted if one of these differs.
     """
     tables = {name: build_settings_table(result) for name, result in results.items()}
     differing: dict[str, str] = {}

@@ -1,8 +1,4 @@
-"""Tables of results: the strata of one evaluation, differences between models, leaderboards, and model cards.
-
-Models are comparable on a suite only with the same problems and tests; each different set gets its own column in a
-leaderboard.
-"""
+"""Tables of results: the strata of one evaluation, differences between models, leaderboards, and model cards."""
 
 import csv
 import io
@@ -31,7 +27,7 @@ ALL = "all"
 def tabulate_strata(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list[str]]]:
     """Tabulate one evaluation: a row for all problems, then one for each difficulty, platform and month.
 
-    Returns column names and the cells of each row, like all tables here.
+    Return column names and rows of cells, as all functions `tabulate_...`.
     """
     everything = summarize(outcomes)
     j_shown = [j for j in select_powers_of_two(everything.pass_at) if j > 1]
@@ -60,11 +56,9 @@ def tabulate_strata(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], lis
 def tabulate_lengths(
     evaluations: Sequence[tuple[str, int, Sequence[ProblemOutcomes]]],
 ) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the errors between requested and actual lengths of completions.
+    """Tabulate the errors between requested and actual lengths of completions: mean |length - target|.
 
-    evaluations: for each length, a name, the length in tokens, and the outcomes
-
-    The error is the mean of |length - target| over samples of known length, also relative to the target.
+    evaluations: (name, target length in tokens, outcomes) for each target
     """
     rows = []
     for name, target, outcomes in evaluations:
@@ -77,17 +71,14 @@ def tabulate_lengths(
 
 
 def format_share(value: float | None) -> str:
-    """Format a share with three digits."""
     return _NONE if value is None or isnan(value) else f"{value:.3f}"
 
 
 def format_interval(low: float, high: float) -> str:
-    """Format an interval of shares."""
     return _NONE if isnan(low) else f"{low:.3f}-{high:.3f}"
 
 
 def format_percent(value: float) -> str:
-    """Format a share in percent with one digit."""
     return _NONE if isnan(value) else f"{value:.1%}"
 
 
@@ -99,9 +90,8 @@ def format_tokens(n: float) -> str:
 
 
 def format_cost(tokens: TokenCounts, prices: Prices) -> str:
-    """Describe the cost of the tokens in a line."""
     amount = cost(tokens, prices)
-    prompt, completion = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.answer))
+    prompt, completion = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.completion))
     paid = "unknown" if amount is None else f"{amount:,.2f}"
     return f"tokens of prompts: {prompt}, of completions: {completion}; cost: {paid}"
 
@@ -115,9 +105,8 @@ def tabulate_differences(
 ) -> tuple[list[str], list[list[str]]]:
     """Tabulate the differences of models from a reference, which has the first row.
 
-    With several other models, a column has the p-values after correction for all comparisons: by Holm's method or, if
-    the reference was selected as the best, for all pairs. If all models have one sample of each problem, two columns
-    count the problems that only one of two models solved.
+    With several other models, a column has corrected p-values: by Holm's method or, if the reference was selected as
+    the best, for all pairs. With one sample of each problem, two columns count the problems solved by only one model.
     """
     names = ["", "problems", "pass@1", "difference", "95%", "p", "visible"]
     several = len(contenders) > 1
@@ -150,10 +139,7 @@ def tabulate_differences(
 
 
 def list_changes(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]) -> list[tuple[str, str, str]]:
-    """Return the problems that the second model solves more or less often than the first, the largest change first.
-
-    Each comes with both numbers of correct samples, such as ("abc365_d", "0/8", "7/8").
-    """
+    """Return the problems with different solve rates, the largest change first, such as ("abc365_d", "0/8", "7/8")."""
     by_id = {problem.id: problem for problem in first}
     pairs = [(by_id[problem.id], problem) for problem in second if problem.id in by_id]
     moved = [(a, b, b.n_correct / b.n - a.n_correct / a.n) for a, b in pairs if a.n and b.n]
@@ -162,12 +148,11 @@ def list_changes(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutco
 
 
 def format_difference(value: float) -> str:
-    """Format a difference of shares with its sign."""
     return _NONE if isnan(value) else f"{value:+.3f}"
 
 
 def format_p_value(p: float) -> str:
-    """Format a p-value with two significant digits, bounded below by its precision."""
+    """Format a p-value; below 0.0001, return "<0.0001"."""
     return "<0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
@@ -175,7 +160,7 @@ def format_p_value(p: float) -> str:
 class Cell:
     """The result of a model on a suite.
 
-    is_best     whether it has the highest pass@1 of the suite, which several models can share
+    is_best     whether it has the highest pass@1 of the suite, alone or with other models
     contender   comparison with the best; None for the best, and without any verdict
     """
 
@@ -186,13 +171,13 @@ class Cell:
 
     @property
     def is_close(self) -> bool:
-        """Return whether it is not the best, but not significantly worse."""
+        """Return whether the model is not the best, but not significantly worse."""
         return not self.is_best and self.contender is not None and not self.contender.differs
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """The cells by model and suite. A model without a result on a suite has no cell there."""
+    """The cells by (model, suite), without a cell for a missing result."""
 
     models: tuple[str, ...]
     suites: tuple[str, ...]
@@ -200,7 +185,7 @@ class Leaderboard:
 
 
 def build_leaderboard(results: Sequence[Result]) -> Leaderboard:
-    """Build the leaderboard. Raises CurateError if results on one suite cannot be compared."""
+    """Build the leaderboard, with a column for each suite and, within a suite, each set of problems and tests."""
     columns: dict[str, dict[str, Result]] = {}
     suites = _label_suites(results)
     rows: list[str] = []
@@ -230,7 +215,7 @@ def _rank(results: dict[str, Result]) -> dict[str, Cell]:
 
 
 def _label_suites(results: Sequence[Result]) -> list[str]:
-    """Return the name of each result's suite, numbered if a name stands for different problems or tests."""
+    """Return the name of each result's suite, numbered if its problems or tests vary."""
     contents: dict[str, list[list[tuple[str, str]]]] = {}
     names = []
     for result in results:
@@ -248,10 +233,10 @@ _LINE = "|---|--:|--:|--:|---|--:|--:|---|"
 
 
 def format_model_card(results: Sequence[Result]) -> str:
-    """Return the section "Evaluation" in Markdown. Raises CurateError if the results are of several models."""
+    """Format the section "Evaluation" in Markdown. Raises CurateError if the results are of several models."""
     names = sorted(set(model_names(results)))
     if len(names) > 1:
-        raise CurateError(f"A model card is for one model, and these results are of {', '.join(names)}.")
+        raise CurateError(f"A model card is for one model, but these results are of {', '.join(names)}.")
     notes = [f"- {result.suite}: {rating.summary_line}" for result in results for rating in result.ratings[:1]]
     lines = [
         "## Evaluation",
@@ -291,7 +276,7 @@ _CSV_RATING = ("rating", "rating_by", "rating_low", "rating_high", "percentile")
 
 
 def describe_ratings(board: Leaderboard) -> list[str]:
-    """Return a line for each model and suite that has a rating besides pass@1."""
+    """Return a line for each model and suite with a rating."""
     return [
         f"{model}, {suite}: {rating.summary_line}"
         for (model, suite), cell in board.cells.items()
@@ -300,7 +285,7 @@ def describe_ratings(board: Leaderboard) -> list[str]:
 
 
 def describe_settings(board: Leaderboard) -> list[str]:
-    """Return a line for each suite on which models were measured with different settings."""
+    """Return a line for each suite with differences in settings."""
     by_suite: dict[str, dict[str, Result]] = {}
     for (model, suite), cell in board.cells.items():
         by_suite.setdefault(suite, {})[model] = cell.result
@@ -311,9 +296,9 @@ def describe_settings(board: Leaderboard) -> list[str]:
 def _tabulate_leaderboard(
     board: Leaderboard, mark: Callable[[Cell, str, str], str]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the column names and the cells of each row.
+    """Tabulate the leaderboard.
 
-    mark: formats a cell, given its pass@1 and its interval
+    mark: function that formats a cell, given its pass@1 and its interval
     """
 
     def text(model: str, suite: str) -> str:
@@ -330,14 +315,14 @@ def _tabulate_leaderboard(
 
 
 def tabulate_leaderboard(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
-    """Return column names and rows for a terminal: * marks the best, ~ one close to it."""
+    """Tabulate the leaderboard for a terminal: * marks the best, ~ those not significantly worse."""
     return _tabulate_leaderboard(
         board, lambda cell, value, range: f"{value} {range} {'*' if cell.is_best else '~' if cell.is_close else ' '}"
     )
 
 
 def format_markdown(board: Leaderboard) -> str:
-    """Format a Markdown table: the best is bold, a tilde marks those not significantly worse."""
+    """Format the leaderboard in Markdown: the best is bold, ~ marks those not significantly worse."""
 
     def text(cell: Cell, value: str, range: str) -> str:
         return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
@@ -350,7 +335,7 @@ def format_markdown(board: Leaderboard) -> str:
 
 
 def format_csv(board: Leaderboard) -> str:
-    """Format one line per model and suite, with all digits; unknown values are empty."""
+    """Format the leaderboard as CSV, with a line per model and suite; unknown values are empty."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow([*_CSV, *_CSV_MARKS, *_CSV_RATING, *_CSV_SETTINGS])
@@ -372,7 +357,6 @@ def format_csv(board: Leaderboard) -> str:
 
 
 def _format_rating_cells(result: Result) -> list[str]:
-    """Return the cells of the rating; empty ones if there is none."""
     if not result.ratings:
         return [""] * len(_CSV_RATING)
     rating = result.ratings[0]

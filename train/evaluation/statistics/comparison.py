@@ -1,19 +1,16 @@
-"""Models on the same problems: the paired difference of two, and several compared with the best or with a reference.
+"""Paired comparisons of models on the same problems: of two, or of several with a reference or with the best.
 
-Most of the error of an evaluation comes from the choice of problems, which both models share. So their difference is
-computed problem by problem, and has a smaller error than either mean.
+Most of the error of an evaluation comes from the choice of problems, which both models share. The mean of the
+differences by problem therefore has a smaller error than either solve rate.
 
-The p-value is that of a permutation test: if two models are equally good, each difference might as well have the
-opposite sign. p is the share of all choices of signs whose sum is at least as far from zero as the observed one.
-Differences are counted as integer multiples of a fraction, so ties are exact. All choices are counted, grouped by their
-few distinct sums. If there are too many sums, as with many different numbers of samples, 10,000 random choices replace
-them. With one sample of each problem, this is McNemar's exact test.
+The p-value is that of a sign-flip permutation test: the share of all choices of signs whose sum is at least as far from
+zero as the observed one. It is exact, grouping the choices by their sums; with too many distinct sums, it is estimated
+from 10,000 random choices. With one sample of each problem, this is McNemar's exact test.
 
-Among many comparisons, some look significant by chance. With Holm's correction (1979), the probability that any
-comparison of equal models has a p-value below 0.05 is at most 5%. If the reference was selected as the best model, any
-pair could have been compared, so all pairs count. The worst model is removed while it differs from the best, as in the
-model confidence set of Hansen, Lunde and Nason (2011, Econometrica 79, 453-497), with Bonferroni's correction for all
-pairs of the remaining models in place of their bootstrap.
+p-values of several comparisons have Holm's correction (1979). If the reference was selected as the best model, all
+pairs of models count. The worst model is then removed while it differs from the best, as in a model confidence set
+(Hansen, Lunde and Nason 2011, Econometrica 79, 453-497). Bonferroni's correction for all pairs of the remaining models
+replaces their bootstrap.
 """
 
 import random
@@ -28,25 +25,24 @@ from curate.errors import CurateError
 from train.evaluation.statistics.intervals import difference_interval, standard_error
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
 
-_VISIBLE = 2.8  # standard errors: 1.96 for the 5% level, and 0.84 for 80% power
+_DETECTABLE = 2.8  # standard errors: 1.96 for the 5% level, and 0.84 for 80% power
 _LEVEL = 0.05  # significance level
 _N_RESAMPLES = 10_000
-_ALWAYS_EXACT = 20  # number of differences
-_MAX_STEPS = 4_000_000  # about a second of counting
+_ALWAYS_EXACT = 20  # maximum number of differences for which p is exact at any cost
+_MAX_STEPS = 4_000_000  # steps of the exact count: about a second
 
 
 @dataclass(frozen=True, slots=True)
 class ModelComparison:
     """The difference between the solve rates of two models.
 
-    n_problems          problems for which both models have a verdict
-    n_unknown           problems for which one of them has none; excluded
+    n_problems          problems with verdicts for both models
+    n_unknown           other problems, which are excluded
     difference          mean over problems of the second model's share of correct samples minus the first one's
-    standard_error      of the difference; nan for one problem
-    low, high           bounds of its 95% confidence interval
+    standard_error      standard error of the difference; nan for one problem
+    low, high           bounds of the 95% confidence interval of the difference
     p                   two-sided p-value of the sign-flip permutation test
-    minimum_detectable  difference that such an evaluation would find significant with 80% power; nan if all differences
-                        are equal
+    minimum_detectable  difference that this test finds significant with 80% power; nan if all differences are equal
     differences         nonzero differences by problem
     """
 
@@ -64,7 +60,7 @@ class ModelComparison:
 def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes], *, seed: int = 0) -> ModelComparison:
     """Compare two models on the same problems with the same tests.
 
-    seed: of the permutation test, if it samples signs
+    seed: seed of the permutation test, if it samples signs
 
     Raises CurateError if problems or tests differ, or if no problem has a verdict for both.
     """
@@ -85,7 +81,7 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
         low=low,
         high=high,
         p=sign_flip_p(list(exact.values()), seed=seed),
-        minimum_detectable=_VISIBLE * error if error else nan,
+        minimum_detectable=_DETECTABLE * error if error else nan,
         differences={id: float(difference) for id, difference in exact.items() if difference},
     )
 
@@ -93,7 +89,6 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
 def _pair_outcomes(
     first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]
 ) -> list[tuple[ProblemOutcomes, ProblemOutcomes]]:
-    """Return the outcomes of both models for each problem, in the order of the first."""
     by_id = [{problem.id: problem for problem in outcomes} for outcomes in (first, second)]
     for outcomes, problems in zip((first, second), by_id, strict=True):
         if len(problems) < len(outcomes):
@@ -116,11 +111,9 @@ def _pair_outcomes(
 
 
 def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
-    """Return the two-sided p-value of the hypothesis that the sign of each difference is arbitrary.
+    """Return the two-sided p-value of the hypothesis that each difference is as likely to have the other sign.
 
-    seed: for random signs, if needed; the same seed gives the same result
-
-    Exact for up to 20 nonzero differences, and for more if they have few distinct sums.
+    seed: seed of random signs; p is exact for up to 20 nonzero differences, and for more with few distinct sums
     """
     unit = lcm(*(difference.denominator for difference in differences))
     sizes = [abs(int(difference * unit)) for difference in differences if difference]
@@ -142,34 +135,30 @@ def _compute_exact_p(sizes: Sequence[int], observed: int) -> float:
 
 
 def _estimate_p(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
-    """Estimate p by sampling; never zero, since the observed signs count as one choice."""
+    """Estimate p from random signs; the observed signs count as one choice, so the estimate is never zero."""
     total = sum(sizes)
     n_as_far = 0
     for _ in range(_N_RESAMPLES):
         signs = rng.getrandbits(len(sizes))
-        negative = sum(size for place, size in enumerate(sizes) if signs >> place & 1)
+        negative = sum(size for index, size in enumerate(sizes) if signs >> index & 1)
         n_as_far += abs(total - 2 * negative) >= observed
     return (n_as_far + 1) / (_N_RESAMPLES + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """A model compared with the reference, and the p-value after correction for all comparisons."""
+    """The comparison of a model with the reference, with the p-value corrected for all comparisons."""
 
     comparison: ModelComparison
     p_corrected: float
 
     @property
     def differs(self) -> bool:
-        """Return whether the difference from the reference is significant."""
         return self.p_corrected < _LEVEL
 
 
 def find_best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
-    """Return the name of the model with the highest pass@1, the first of those that share it.
-
-    Raises ValueError without any model.
-    """
+    """Return the name of the first model with the highest pass@1. Raises ValueError without models."""
     return max(models, key=lambda name: _pass_at_1(models[name]))
 
 
@@ -205,8 +194,8 @@ def correct_p_values(p_values: Mapping[str, float], *, all_pairs: bool = False) 
     """
     corrected: dict[str, float] = {}
     largest = 0.0
-    for place, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
-        n_left = len(p_values) - place
+    for index, name in enumerate(sorted(p_values, key=lambda name: p_values[name])):
+        n_left = len(p_values) - index
         n_comparisons = comb(n_left + 1, 2) if all_pairs else n_left
         largest = max(largest, min(1.0, n_comparisons * p_values[name]))
         corrected[name] = largest
@@ -214,18 +203,17 @@ def correct_p_values(p_values: Mapping[str, float], *, all_pairs: bool = False) 
 
 
 def select_published_since(outcomes: Iterable[ProblemOutcomes], day: date) -> tuple[ProblemOutcomes, ...]:
-    """Return the problems published on this day or later; those without a date are excluded."""
+    """Return the problems published on this day or later, without undated ones."""
     return tuple(problem for problem in outcomes if problem.metadata.date is not None and problem.metadata.date >= day)
 
 
 def compute_contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str, Summary]:
     """Summarize, for each month with a published problem, the problems of this month and later.
 
-    The keys are months such as "2024-08", in order. Problems without a date are excluded.
+    The keys are months such as "2024-08", in order. Undated problems are excluded.
 
-    A model may have trained on problems published before its release. So a curve that falls at the release is a sign of
-    contamination, as with the slider of LiveCodeBench's leaderboard. Recent problems may also be harder; the curve of
-    an older model shows whether they are.
+    A curve that falls at the model's release is a sign of contamination, as with the slider of LiveCodeBench's
+    leaderboard. If recent problems are harder, the curve of an older model falls, too.
     """
     dated = sorted(
         ((problem.metadata.date, problem) for problem in outcomes if problem.metadata.date is not None),

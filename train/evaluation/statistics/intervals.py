@@ -1,22 +1,22 @@
 """Confidence intervals: of a solve rate, of a mean of paired differences, and of estimates without a formula.
 
 Samples of one problem are correlated, so the standard error is clustered by problem (Miller 2024, "Adding Error Bars to
-Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The usual interval, mean +- 1.96 standard errors, has no width if all or
-none are solved, and is too narrow for few problems (Bowyer et al. 2025, arXiv:2503.01747).
+Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The interval mean +- 1.96 standard errors has no width at 0 and 1, and is
+too narrow for few problems (Bowyer et al. 2025, arXiv:2503.01747).
 
-A solve rate has Agresti and Coull's interval (1998, The American Statistician 52, 119-126) with the effective number of
-independent trials, as surveys do with clustered samples (Korn and Graubard 1998, Survey Methodology 24, 193-201;
-Franco, Little, Louis and Slud 2019, J. Survey Stat. Methodol. 7, 334-364). A mean of differences has that of Bonett and
-Price (2012, J. Educ. Behav. Stat. 37, 479-488; recommended by Fagerland, Lydersen and Laake 2014, Stat. Med. 33,
-2850-2875), which adds two problems, one in favor of each model.
+A solve rate has Agresti and Coull's interval (1998, The American Statistician 52, 119-126). It counts the effective
+number of independent trials, as in surveys (Korn and Graubard 1998, Survey Methodology 24, 193-201; Franco, Little,
+Louis and Slud 2019, J. Survey Stat. Methodol. 7, 334-364). A mean of differences has the interval of Bonett and Price
+(2012, J. Educ. Behav. Stat. 37, 479-488), which adds two problems, one in favor of each model. Fagerland, Lydersen and
+Laake (2014, Stat. Med. 33, 2850-2875) recommend it.
 
 Both assume one sample of each problem. With several, the variance between problems is itself an estimate, and too low
-if no problem of a rare kind is among them. Korn and Graubard replace the normal quantile by Student's t, which does not
-help against that. Instead, a fraction of one more problem is added: UNSEEN_VARIANCE and UNSEEN_DIFFERENCE, the lowest
-round values for which benchmarks/intervals.py finds a coverage of at least 93%.
+without a problem of a rare kind. Student's t, as in Korn and Graubard, does not correct that. Instead, a fraction of
+one problem is added: UNSEEN_VARIANCE and UNSEEN_DIFFERENCE, the lowest round values with a coverage of at least 93% in
+benchmarks/intervals.py.
 
-Other estimates have a bootstrap interval (Efron 1979), from sets resampled with replacement. With few items it would be
-too narrow, so it has the expanded percentiles of Hesterberg (2015, arXiv:1411.5279).
+Other estimates have a bootstrap interval (Efron 1979) with the expanded percentiles of Hesterberg (2015,
+arXiv:1411.5279), which correct the width for few items.
 """
 
 import random
@@ -31,7 +31,7 @@ UNSEEN_DIFFERENCE = 0.3  # share of a problem with a difference of 1
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean of values, one for each problem; nan for fewer than two problems."""
+    """Return the standard error of the mean of the problems' values; nan for fewer than two."""
     n = len(values)
     if n < 2:
         return nan
@@ -42,7 +42,7 @@ def standard_error(values: Sequence[float]) -> float:
 def solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
     """Return the 95% confidence interval of the mean share of correct samples; nan without a problem.
 
-    counts: (samples, at least one; correct samples) of each problem
+    counts: (number of samples, above 0; number of correct ones) of each problem
     """
     if not counts:
         return nan, nan
@@ -56,7 +56,7 @@ def solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float
 def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
     """Return the number of independent trials with the standard error of these problems.
 
-    One less than the number of problems if each problem's samples are all alike; at most the number of samples.
+    It is at least the number of problems minus one, and at most the number of samples.
     """
     shares = [correct / n for n, correct in counts]
     mean, problems = fmean(shares), len(shares)
@@ -70,11 +70,10 @@ def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
 def difference_interval(differences: Sequence[float], step: float) -> tuple[float, float]:
     """Return the 95% confidence interval of the mean of paired differences of shares.
 
-    differences  of the problems, each from -1 to 1
-    step         smallest difference that one sample makes, for the model with fewer samples of each problem
+    differences  difference of each problem, from -1 to 1
+    step         smallest effect of one sample on a difference; 1 with one sample of each problem
 
-    The two added problems differ by about as much as the others, and at least by the step; with one sample of each
-    problem, by 1.
+    The two added problems differ by about as much as the others, and at least by the step.
     """
     squares = sum(difference**2 for difference in differences)
     sizes = sum(map(abs, differences))
@@ -90,9 +89,9 @@ Item = TypeVar("Item")
 def bootstrap_interval(
     items: Sequence[Item], estimate: Callable[[Sequence[Item]], float], *, n_resamples: int, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the 95% confidence interval of an estimate. The same seed gives the same result.
+    """Return the 95% confidence interval of an estimate, reproducible by the seed.
 
-    items        random choices, such as problems or contests; at least two
+    items        at least two random choices, such as problems or contests
     n_resamples  number of resampled sets
     """
     n, rng = len(items), random.Random(seed)

@@ -24,13 +24,13 @@ _CHARACTERS = {bit: character for character, bit in _BITS.items()}
 
 @dataclass(frozen=True, slots=True)
 class ProblemMetadata:
-    """Metadata of a problem; None if unknown.
+    """The metadata of a problem; None if unknown.
 
     difficulty    a word such as "easy", or a rating such as 1500
     platform      origin of the problem, such as "atcoder"
     date          day of publication
-    tests_source  source of its tests, if the problems of a suite differ: "official", "official+generated", or
-                  "examples" for those of its statement
+    tests_source  source of its tests, if it varies within a suite: "official", "official+generated", or "examples" for
+                  the examples in its statement
     """
 
     difficulty: str | int | None = None
@@ -40,17 +40,17 @@ class ProblemMetadata:
 
     @property
     def month(self) -> str | None:
-        """The month of the date, such as "2024-08"; None if unknown."""
+        """Return the month of the date, such as "2024-08"; None if unknown."""
         return None if self.date is None else f"{self.date:%Y-%m}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the known metadata as plain values."""
+        """Return the known metadata as JSON values."""
         metadata = asdict(self) | {"date": self.date and self.date.isoformat()}
-        return {name: stratum_key for name, stratum_key in metadata.items() if stratum_key is not None}
+        return {name: value for name, value in metadata.items() if value is not None}
 
     @classmethod
     def from_json(cls, metadata: Mapping[str, Any]) -> Self:
-        """Decode the metadata in a result file. Raises ValueError if one is of another type."""
+        """Decode the metadata in a result file. Raises ValueError if a value has another type."""
         difficulty, day = metadata.get("difficulty"), metadata.get("date")
         if not (isinstance(difficulty, str | None) or type(difficulty) is int):
             raise ValueError("difficulty must be a text or an integer")
@@ -72,7 +72,7 @@ class ProblemOutcomes:
     tokens          length of each sample; 0 without a completion
     truncated       whether each sample reached the token limit
     tests_digest    digest of the tests that judged the samples; "" if unknown
-    samples_digest  prefix of the samples' cache keys (train/evaluation/evaluate.py); "" if unknown
+    samples_digest  prefix of the samples' cache keys (CachedExercise.samples_digest); "" if unknown
     verdicts        count of each verdict; empty if unknown
 
     Raises ValueError if `correct`, `tokens` and `truncated` differ in length.
@@ -121,7 +121,7 @@ class ProblemOutcomes:
     def from_json(cls, entry: Any) -> Self:
         """Decode the entry of a problem in a result file, ignoring other fields.
 
-        Raises ValueError, which names the problem and the field, for an invalid entry.
+        Raises ValueError with the problem's id and the field for an invalid entry.
         """
         if not isinstance(entry, dict):
             raise ValueError(f"a problem: expected an object, not {type(entry).__name__}")
@@ -156,30 +156,30 @@ def _parse_bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
 
 
 def pass_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
-    """Return (samples with a verdict, correct samples) of each problem with a verdict."""
+    """Return (number of judged samples, number of correct ones) of each problem with a verdict."""
     return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
 
 
 def describe_tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
-    """Return the sources, such as "examples" or "official, official+generated"; "" if unknown."""
+    """Return the sources of the tests, such as "official, official+generated"; "" if unknown."""
     return ", ".join(sorted({problem.metadata.tests_source for problem in outcomes if problem.metadata.tests_source}))
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The statistics of a set of problems, nan without any verdict. Samples without a verdict are excluded.
+    """The statistics of the judged samples of a set of problems; nan without any verdict.
 
     n_problems           problems with a verdict
-    n_unknown            problems without one
+    n_unknown            problems without a verdict
     n_samples            samples with a verdict
-    n_no_verdict         samples without one
+    n_no_verdict         samples without a verdict
     pass_at_1            mean over problems of the share of correct samples
-    standard_error       of pass_at_1, clustered by problem; nan for one problem
-    low, high            bounds of its 95% confidence interval
+    standard_error       standard error of pass_at_1, clustered by problem; nan for one problem
+    low, high            bounds of the 95% confidence interval of pass_at_1
     pass_at              pass@j for each j up to the smallest number of samples of a problem
     always_solved_share  share of problems with only correct samples
-    n_truncated          samples that reached the token limit, judged by their program, if any
-    n_truncated_correct  correct ones among them
+    n_truncated          samples that reached the token limit
+    n_truncated_correct  correct samples among these
     mean_tokens          mean length of a sample
     tokens_p50           median length of a sample
     tokens_p95           95th percentile of the length of a sample
@@ -205,7 +205,6 @@ class Summary:
 
     @property
     def truncated_share(self) -> float:
-        """Return the share of samples that reached the token limit."""
         return self.n_truncated / self.n_samples if self.n_samples else nan
 
 
@@ -247,7 +246,7 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
 def estimate_pass_at(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
     """Return pass@j for each j up to the smallest number of samples of a problem, as LiveCodeBench does.
 
-    counts: (samples, at least one; correct samples) of each problem
+    counts: (number of samples, above 0; number of correct ones) of each problem
     """
     found = {}
     for j in range(1, min((n for n, _ in counts), default=0) + 1):
@@ -263,7 +262,7 @@ def select_powers_of_two(estimates: Mapping[int, float]) -> dict[int, float]:
 
 
 def _quantile(ascending: Sequence[int], share: float) -> float:
-    """Return the smallest value that at least this share of the values does not exceed."""
+    """Return the smallest value greater than or equal to this share of the values."""
     return ascending[ceil(share * len(ascending)) - 1] if ascending else nan
 
 
@@ -274,16 +273,14 @@ STRATUM_KEYS: dict[str, StratumKey] = {
     "platform": lambda metadata: metadata.platform,
     "month": lambda metadata: metadata.month,
 }
-UNKNOWN = "unknown"  # name of the problems with an unknown value
+UNKNOWN = "unknown"  # name of the group without the metadata
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 
 def summarize_groups(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKey) -> dict[str, Summary]:
-    """Summarize the problems for each value of a metadata field.
+    """Summarize the problems for each value of a function of their metadata, such as one of STRATUM_KEYS.
 
-    stratum_key: one of STRATUM_KEYS, or another function of the metadata
-
-    Difficulties are ordered from easy to hard, other values naturally, and unknown ones last.
+    Difficulties are in order from easy to hard, other values in natural order, and unknown ones last.
     """
     groups: dict[str | int | None, list[ProblemOutcomes]] = {}
     for problem in outcomes:

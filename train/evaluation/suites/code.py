@@ -1,20 +1,19 @@
 """HumanEval and MBPP, judged by their own assertions; HumanEval+ and MBPP+, judged by calls with EvalPlus's rules.
 
-Assertions run out of the completion's reach. In the harnesses of HumanEval and MBPP, the tests share a process with the
-completion, which can patch them or end them early.
+Assertions run in a process that a completion cannot reach. In the original harnesses, the tests share a process with
+the completion, which can patch or end them.
 
-HumanEval   the program is the prompt and then the completion, so completion and tests can use the imports and
-            helpers before the function in the prompt
-MBPP        rows of its test split, numbers 11 to 510, of which the sanitized version has 257; the others are for
-            prompts and training. As in the paper, the model gets the task and its tests
+HumanEval   the program is the prompt followed by the completion, so the prompt's imports and helpers are available
+MBPP        rows of its test split, numbers 11 to 510 (257 in the sanitized version). As in the paper, the model
+            gets the task and its tests
 HumanEval+  a completion must pass the base and the plus inputs. As in EvalPlus, the program is the completion alone,
-            so it must import what it uses; with `?imports=prompt`, the code before the function in the prompt runs
-            first, as in OpenAI's harness
-MBPP+       the same for MBPP. The model gets the task and its first assertion, which shows the name of the function
+            with its own imports. With `?imports=prompt`, the prompt's code before the function runs first, as in
+            OpenAI's harness
+MBPP+       the same for MBPP. The model gets the task and its first assertion, which shows the function's name
 
 HumanEval+ and MBPP+ are published in two forms. EvalPlus's own files have the columns base_input, plus_input and atol.
 The Hub's have a test program instead, with all inputs in one list, so there is one part, "plus". The expected outputs
-are always those of the reference, never those in the test program.
+are always the reference's, never those in the test program.
 """
 
 import ast
@@ -41,8 +40,8 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make
 
 Arguments = list[Any]
 
-_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # the seconds of OpenAI's harness, and of the usual one of MBPP
-_OF_EVALPLUS = "def assertion("  # in EvalPlus's tests on the Hub
+_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # seconds as in OpenAI's harness
+_EVALPLUS_MARK = "def assertion("  # in EvalPlus's test programs on the Hub
 _HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
 _HUMANEVAL_PLUS = ("task_id", "prompt", "entry_point", "canonical_solution")
 _MBPP = ("task_id", "code", "test_list")
@@ -56,7 +55,7 @@ _TEST_SPLIT = range(11, 511)  # of MBPP
 
 
 def _is_humaneval(row: Row) -> bool:
-    return all(row[name] for name in _HUMANEVAL) and _OF_EVALPLUS not in str(row["test"])
+    return all(row[name] for name in _HUMANEVAL) and _EVALPLUS_MARK not in str(row["test"])
 
 
 def _read_humaneval(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
@@ -72,7 +71,6 @@ def _read_humaneval(table: TableFiles, options: SuiteOptions) -> Iterator[Exerci
 
 
 def _make_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
-    """Return the chat that requests the completion of a function from its beginning."""
     task = "Complete the function below so that it does what its docstring says."
     return prompt.chat(task, start, Suite([], entry_point=entry_point))
 
@@ -96,8 +94,8 @@ def _read_mbpp(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
             raise make_row_error(table, f"mbpp/{number}", error) from None
     if outside and not inside:
         raise CurateError(
-            f"{table.location}: none of its rows is in the test split of MBPP (numbers 11 to 510). Of several files, "
-            "PATH?files=PATTERN chooses some."
+            f"{table.location}: no row is in the test split of MBPP (numbers 11 to 510). Give PATH?files=PATTERN to "
+            "choose other files."
         )
 
 
@@ -116,27 +114,23 @@ def _make_mbpp_exercise(id: str, row: Row, options: SuiteOptions) -> Exercise:
 
 
 def _make_mbpp_statement(task: str, entry_point: str | None = None) -> Statement:
-    """Return a task of MBPP, with its first assertion, in the form of EvalPlus's own file."""
     return Statement(f'"""\n{task}\n"""\n', "", entry_point)
 
 
 @dataclass(frozen=True, slots=True)
 class _TaskTests:
-    """The tests of an EvalPlus task: arguments of each call, by part.
-
-    tolerance: for floats
-    """
+    """The tests of an EvalPlus task: the arguments of each call by part, and the tolerance for floats."""
 
     parts: tuple[tuple[str, list[Arguments]], ...]
     tolerance: float
 
-    def judge(
+    def make_judge(
         self, program: str, entry_point: str, options: SuiteOptions, *, preamble: str = "", prompt: str = ""
     ) -> CallJudge:
         """Return the judge with this reference program.
 
-        preamble   code that runs before a completion
-        prompt     beginning of the program in the prompt
+        preamble   code that runs before a completion; empty: none
+        prompt     beginning of the program in the prompt; empty: none
         """
         parts = tuple((name, Reference(program, entry_point, tuple(map(_encode, calls)))) for name, calls in self.parts)
         seconds = options.settings.test_seconds or CALL_SECONDS
@@ -148,18 +142,18 @@ def _encode(arguments: Arguments) -> str:
 
 
 def _is_own_form(row: Row, prefix: str) -> bool:
-    """Return whether this row is from EvalPlus's own file for the benchmark with this task id prefix."""
+    """Return whether a row is from EvalPlus's own file, with this prefix of the task ids."""
     return row["plus_input"] is not None and str(row["task_id"]).startswith(prefix)
 
 
 def _is_hub_form(row: Row) -> bool:
-    return _OF_EVALPLUS in str(row["test"] or "")
+    return _EVALPLUS_MARK in str(row["test"] or "")
 
 
 def _parse_own_tests(row: Row, restore: Callable[[Arguments], Arguments] = list) -> _TaskTests:
     """Parse the tests of a row of EvalPlus's own file. Raises ParseError.
 
-    restore: restores the types of a call's arguments
+    restore: function that restores the types of a call's arguments
     """
     parts = []
     for name in ("base", "plus"):
@@ -183,7 +177,7 @@ _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
 
 
 def _parse_hub_tests(program: str) -> tuple[_TaskTests, str]:
-    """Parse the tests in a test program, and the name of the function that it calls. Raises ParseError."""
+    """Parse the tests in a test program, and the name of the called function. Raises ParseError."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
         raise ParseError("the test program has no inputs, or no assertion")
@@ -221,7 +215,7 @@ def _read_humaneval_plus(table: TableFiles, options: SuiteOptions) -> Iterator[E
             preamble = extract_preamble(start, name) if with_prompt else ""
         except ParseError as error:
             raise make_row_error(table, id, error) from None
-        judge = tests.judge(start + solution, name, options, preamble=preamble, prompt=start)
+        judge = tests.make_judge(start + solution, name, options, preamble=preamble, prompt=start)
         yield options.make_exercise(id, Statement(start, "", name), _make_chat(options.prompt, start, name), judge)
 
 
@@ -247,22 +241,20 @@ def _read_mbpp_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exerci
             raise make_row_error(table, f"Mbpp/{number}", error) from None
         chat = options.prompt.chat(task, "", Suite([], entry_point=name))
         yield options.make_exercise(
-            f"Mbpp/{number}", _make_mbpp_statement(task, name), chat, tests.judge(program, name, options)
+            f"Mbpp/{number}", _make_mbpp_statement(task, name), chat, tests.make_judge(program, name, options)
         )
 
 
-# The JSON of MBPP+'s own file loses tuples, sets and complex numbers. EvalPlus restores them by task number. On the
-# Hub, the same data has Python literals.
+# The JSON of MBPP+'s own file loses tuples, sets and complex numbers, which EvalPlus restores by task number.
 Converter = Callable[[Any], Any]
 
 
 def restore_types(task_number: int, arguments: Arguments) -> Arguments:
-    """Restore the argument types of a call of the MBPP+ task with this number."""
     change = _CHANGES.get(task_number)
     return arguments if change is None else list(change(arguments))
 
 
-def _convert_each(change: Converter) -> Converter:
+def _convert_items(change: Converter) -> Converter:
     return lambda items: [change(item) for item in items]
 
 
@@ -270,25 +262,26 @@ def _convert_to_tuple(change: Converter) -> Converter:
     return lambda items: tuple(change(item) for item in items)
 
 
-def _convert_argument(place: int, change: Converter) -> Converter:
-    return lambda items: [change(item) if number == place else item for number, item in enumerate(items)]
+def _convert_argument(index: int, change: Converter) -> Converter:
+    return lambda items: [change(item) if number == index else item for number, item in enumerate(items)]
 
 
 def _convert_lists(item: Any) -> Any:
+    """Convert nested lists to tuples."""
     return tuple(map(_convert_lists, item)) if isinstance(item, list) else item
 
 
-# Task numbers by conversion.
+# Conversions of a call's arguments, with the task numbers of each.
 _TASKS: list[tuple[Converter, str]] = [
-    (_convert_each(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
-    (_convert_each(_convert_each(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
-    (_convert_each(_convert_to_tuple(tuple)), "259 401 445"),
-    (_convert_each(_convert_to_tuple(lambda item: tuple(item) if isinstance(item, list) else item)), "278"),
-    (_convert_each(_convert_lists), "580 615 791"),
-    (_convert_argument(0, _convert_each(tuple)), "75 413 444 753"),
+    (_convert_items(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
+    (_convert_items(_convert_items(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
+    (_convert_items(_convert_to_tuple(tuple)), "259 401 445"),
+    (_convert_items(_convert_to_tuple(lambda item: tuple(item) if isinstance(item, list) else item)), "278"),
+    (_convert_items(_convert_lists), "580 615 791"),
+    (_convert_argument(0, _convert_items(tuple)), "75 413 444 753"),
     (_convert_argument(0, tuple), "250 307 405 446 617 720 763 808"),
     (_convert_argument(1, tuple), "106 750"),
-    (_convert_argument(0, _convert_each(lambda item: set(item) if item else {})), "115"),
+    (_convert_argument(0, _convert_items(lambda item: set(item) if item else {})), "115"),
     (_convert_argument(0, lambda table: {key: tuple(value) for key, value in table.items()}), "722"),
     (_convert_argument(0, complex), "252"),
     (lambda arguments: [float(arguments[0]), complex(arguments[1])], "124"),
@@ -306,18 +299,8 @@ HUMANEVAL_PLUS = RowSuite(
     _read_humaneval_plus,
 )
 MBPP = RowSuite(
-    "mbpp",
-    "MBPP",
-    "google-research-datasets/mbpp?files=full/test-*",
-    (*_MBPP, *_MBPP_OPTIONAL),
-    _is_mbpp,
-    _read_mbpp,
+    "mbpp", "MBPP", "google-research-datasets/mbpp?files=full/test-*", (*_MBPP, *_MBPP_OPTIONAL), _is_mbpp, _read_mbpp
 )
 MBPP_PLUS = RowSuite(
-    "mbpp+",
-    "MBPP+",
-    "evalplus/mbppplus",
-    (*_MBPP_PLUS, *_MBPP_PLUS_OPTIONAL),
-    _is_mbpp_plus,
-    _read_mbpp_plus,
+    "mbpp+", "MBPP+", "evalplus/mbppplus", (*_MBPP_PLUS, *_MBPP_PLUS_OPTIONAL), _is_mbpp_plus, _read_mbpp_plus
 )

@@ -1,23 +1,22 @@
-"""Problems of Codeforces contests, in three published forms. Each problem's metadata has the source of its tests.
+"""Problems of Codeforces contests, in three published forms.
 
-open-r1    rows of open-r1/codeforces, with Codeforces' own tests. Codeforces shows tests only up to a length. If
-           `official_tests_complete` is false, open-r1's generated tests are needed as well; they are in separate files,
-           generated_tests/test_cases_CONTEST.parquet, in the folder of the option `generated`. Problems without
-           complete tests are skipped, as are those that this sandbox cannot judge: interactive ones, and those that
-           read or write files
+open-r1    rows of open-r1/codeforces, with Codeforces' own tests. If `official_tests_complete` is false, they lack long
+           tests, and open-r1's generated tests complete them: generated_tests/test_cases_CONTEST.parquet in the folder
+           of the option `generated`. Problems without complete tests are skipped, and so are interactive problems and
+           those with file input or output
 DeepCoder  columns problem (the statement with tags and limits, without examples) and tests ([{"input", "output"}]).
-           Interactive problems are among its 408 rows, and no program passes their examples as tests
+           Its 408 rows include interactive problems, whose tests no program passes
 CodeElo    columns problem_id, title, rating, time_limit_ms, memory_limit_mb, description, input, output, interaction,
            examples, note
 
-The tests of the last two are the examples of the statements, which wrong programs may pass, too. So a rating measured
+DeepCoder's and CodeElo's tests are the examples of the statements. Wrong programs may pass them, so a rating measured
 with them is an upper bound.
 
-An id such as codeforces/1971/A has the contest and the index, for contest ratings (see train/evaluation/codeforces); a
-problem of two contests has both: codeforces/2018/A,2019/C.
+An id such as codeforces/1971/A has the contest and the index (see train/evaluation/codeforces). The id of a problem of
+two contests has both: codeforces/2018/A,2019/C.
 
-Codeforces' time and memory limits are for C++. Here, a program has five times the time and twice the memory; the
-options time_factor and memory_factor change that. The option contests selects problems by contest.
+Codeforces' time and memory limits are for C++. Here, a program has five times the time and twice the memory, or the
+factors in the options time_factor and memory_factor. The option contests selects problems by contest.
 """
 
 import logging
@@ -55,7 +54,7 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make
 log = logging.getLogger(__name__)
 
 Keys = tuple[tuple[int, str], ...]  # contests with the problem's index in each
-Filter = Callable[[Keys, date | None], bool]  # by keys and day of a problem
+Filter = Callable[[Keys, date | None], bool]  # from a problem's keys and day to whether it is wanted
 
 OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # sources of tests
 TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # allowance for Python; 1 applies Codeforces' own limits
@@ -81,16 +80,16 @@ _DEEPCODER_LIMITS = re.compile(r"\nTime Limit: (\d+) ms\nMemory Limit: (\d+) MB\
 
 @dataclass(frozen=True, slots=True)
 class CodeforcesProblem:
-    """A problem as its row describes it.
+    """A problem as in its row.
 
-    keys          contest and index, followed by those in other contests; empty: unknown
+    keys          (contest, index) in each of its contests, the primary one first; empty: unknown
     name          name of a problem without keys
-    statement     as in the row, not stripped
+    statement     statement, not stripped
     tests_source  OFFICIAL, GENERATED or EXAMPLES
     checker       Python program that prints 1 or 0, for problems with several correct outputs; empty: compare with the
                   expected outputs
-    wall_seconds  time limit of each test as stated; 0: unknown
-    memory_mb     memory limit as stated; 0: unknown
+    wall_seconds  stated time limit of each test; 0: unknown
+    memory_mb     stated memory limit; 0: unknown
     """
 
     keys: Keys
@@ -104,8 +103,7 @@ class CodeforcesProblem:
     rating: int | None = None
     day: date | None = None
 
-    def exercise(self, suite_options: SuiteOptions, time_factor: float, memory_factor: float) -> Exercise:
-        """Return the exercise, with the stated limits times these factors."""
+    def to_exercise(self, suite_options: SuiteOptions, time_factor: float, memory_factor: float) -> Exercise:
         limits = Limits(
             wall_seconds=time_factor * (self.wall_seconds or _DEFAULT_SECONDS),
             memory_mb=max(_MIN_MB, round(memory_factor * (self.memory_mb or _DEFAULT_MB))),
@@ -133,7 +131,7 @@ def _is_open_r1(row: Row) -> bool:
 
 
 def _is_deepcoder(row: Row) -> bool:
-    """Return whether a row is one of DeepCoder's Codeforces problems; its other problems state no limits."""
+    """Return whether a row is one of DeepCoder's Codeforces problems: its other problems have no limits."""
     return bool(row["tests"]) and _DEEPCODER_LIMITS.search(optional_text(row["problem"])) is not None
 
 
@@ -144,7 +142,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
     contests = frozenset(parse_contest_ids(str(options["contests"])) if "contests" in options else ())
 
     def is_wanted(keys: Keys, day: date | None) -> bool:
-        """Return whether to include a problem. Raises CurateError if that depends on its unknown day."""
+        """Return whether to include a problem. Raises CurateError if there is a date range, and the day is unknown."""
         if contests and not any(contest in contests for contest, _ in keys):
             return False
         if suite_options.date_range is None:
@@ -158,7 +156,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
     ids: set[str] = set()
     for problem in _read_problems(table, is_wanted, left_out):
         n_unknown += not problem.keys
-        exercise = problem.exercise(suite_options, time_factor, memory_factor)
+        exercise = problem.to_exercise(suite_options, time_factor, memory_factor)
         if exercise.id in ids:
             raise CurateError(f"{table.location}: the problem {exercise.id} occurs twice. Remove one of the two rows.")
         ids.add(exercise.id)
@@ -170,7 +168,6 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
 
 
 def _parse_factor(options: Mapping[str, Any], name: str, default: float) -> float:
-    """Return the option `name` as the factor of a limit. Raises CurateError if it is invalid."""
     try:
         value = float(options.get(name, default))
     except (TypeError, ValueError):
@@ -193,7 +190,7 @@ def _read_problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str])
 
 
 def _read_deepcoder(table: TableFiles) -> Iterator[CodeforcesProblem]:
-    """Yield the problems of DeepCoder's rows; those that are not among its 408 problems have no key."""
+    """Yield the problems of DeepCoder's rows; a problem has no key if it is not among the 408."""
     unmatched = UnmatchedProblems()
     for position, row in enumerate(read_valid_rows(table, _DEEPCODER, ())):
         name, text = f"row-{position}", str(row["problem"])
@@ -234,9 +231,9 @@ def _read_codeelo(table: TableFiles) -> Iterator[CodeforcesProblem]:
 
 
 def _join_statement(row: Row, **sections: str | Sequence[Case]) -> str:
-    """Join title, description and sections with headings into a statement, without empty ones.
+    """Join title, description and nonempty sections into a statement.
 
-    sections: columns of the row, or examples
+    sections: columns of the row, or examples, by heading
     """
     parts = [optional_text(row[name]).strip() for name in ("title", "description")]
     for heading, section in sections.items():
@@ -272,9 +269,9 @@ def _make_case(given: object, expected: object) -> Case:
 
 
 def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
-    """Yield the requested problems that can be judged, by contest, and count why others cannot.
+    """Yield the wanted problems, sorted by contest, and count the excluded ones by reason.
 
-    Raises CurateError if the folder of generated tests is missing.
+    Raises CurateError if the folder of generated tests is invalid.
     """
     folder = _find_generated_folder(table)
     chosen: list[tuple[Keys, date | None, Row]] = []
@@ -297,7 +294,6 @@ def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) 
 
 
 def _find_generated_folder(table: TableFiles) -> Path | None:
-    """Return the folder of generated tests, if one is given."""
     if "generated" not in table.options:
         return None
     folder = Path(str(table.options["generated"])).expanduser()
@@ -312,7 +308,7 @@ def _find_generated_folder(table: TableFiles) -> Path | None:
 
 
 def _exclusion_reason(row: Row, folder: Path | None) -> str:
-    """Return why a problem is excluded; empty if it is not."""
+    """Return the reason to exclude a problem; empty: none."""
     if optional_text(row["interaction_format"]).strip():
         return "are interactive"
     if optional_text(row["input_mode"]) == "file":
@@ -356,7 +352,6 @@ def _generated_path(row: Row, folder: Path) -> Path:
 
 @lru_cache(maxsize=1)  # the problems of a contest are consecutive
 def _read_generated_rows(path: Path) -> dict[str, list[Row]]:
-    """Return a contest's rows of generated tests by problem id."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,8 +1,8 @@
 """CRUXEval: 800 short functions, each with an input and its output. A model predicts the output, or finds an input.
 
-Prompts are CRUXEval's own (facebookresearch/cruxeval, prompts.py and openai/openai_prompt.py, MIT): by default direct
-ones with two examples; with `?prompt=steps`, those that request steps first, with one example. Base models continue the
-text, chat models get it as a message. In both cases, completions end at [/ANSWER].
+Prompts are CRUXEval's own (facebookresearch/cruxeval, prompts.py and openai/openai_prompt.py, MIT). The default ones
+have two examples; with `?prompt=steps`, prompts request steps first, with one example. Base models continue the text,
+chat models get it as a message. Completions end at [/ANSWER].
 """
 
 from collections.abc import Iterator
@@ -140,11 +140,11 @@ _TEMPLATES = {
     (False, True): _STEPWISE_OUTPUT,
     (True, False): _INPUT,
     (True, True): _STEPWISE_INPUT,
-}  # keys: whether an input is requested, and whether with steps
+}  # by (whether to predict an input, whether to request steps)
 
 
 def _recognizes(row: Row) -> bool:
-    """Return whether CRUXEval can read a row. Its input may be empty: some functions take no arguments."""
+    """Return whether CRUXEval can read a row. The input is empty for functions without arguments."""
     return (
         bool(row["id"] and row["code"] and row["output"]) and row["input"] is not None and "def f(" in str(row["code"])
     )

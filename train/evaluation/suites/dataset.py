@@ -1,4 +1,4 @@
-"""Any dataset that curate built, with its own tests and expected answers, without untrusted rows."""
+"""Trusted rows of a dataset that curate built, with their tests and expected answers."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
 def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
-    """Yield the trusted problems within the date range, and count the others by the reasons of curate.trust.
+    """Yield the trusted problems within the date range, and count untrusted ones by the reasons of curate.trust.
 
     Raises CurateError if there is a date range and a problem has no date.
     """
@@ -27,11 +27,11 @@ def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: C
         if options.date_range is not None and not options.date_range[0] <= row["date"] <= options.date_range[1]:
             continue
         suite = tests_from_row(row)
-        objection = trust.exclusion_reason(
+        exclusion = trust.exclusion_reason(
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )
-        if objection is not None:
-            left_out[objection] += 1
+        if exclusion is not None:
+            left_out[exclusion] += 1
             continue
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
         chat = options.prompt.row_chat(row, suite)

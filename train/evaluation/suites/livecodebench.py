@@ -1,4 +1,4 @@
-"""LiveCodeBench, all releases: contest problems with public and private tests, of which all count.
+"""LiveCodeBench, all releases: contest problems, judged by public and private tests.
 
 `?errata=leave-out` excludes the problems in LiveCodeBench's own list of errata.
 """
@@ -18,8 +18,7 @@ log = logging.getLogger(__name__)
 
 _ERRATA, _LEAVE_OUT = "errata", "leave-out"  # an option, and its value
 
-# Ids or titles of the problems in LiveCodeBench's list of errata (ERRATA.md), whose tests misjudge programs: correct
-# answers may fail, or none can pass.
+# Ids or titles of the problems in LiveCodeBench's list of errata (ERRATA.md), whose tests reject correct programs.
 ERRATA = frozenset(
     # several answers are correct
     "abc311_c abc326_d abc327_b abc333_e abc343_a abc343_e abc362_c arc185_c find-words-containing-character "
@@ -44,7 +43,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
         options |= {"from": suite_options.date_range[0], "to": suite_options.date_range[1]}
     for row in read(select_files(replace(table, options=options))):
         if not isinstance(row, Problem):  # some problems have error messages as expected values
-            log.warning("%s: %s is left out, it cannot be read: %s", table.location, row.id, row.detail)
+            log.warning("%s: %s is unreadable and left out: %s", table.location, row.id, row.detail)
         elif errata is None or not {row.id.partition("/")[2], row.title} & ERRATA:
             yield suite_options.make_exercise(
                 row.id,

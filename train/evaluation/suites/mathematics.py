@@ -1,6 +1,4 @@
-"""AIME 2024 and 2025, the 30 problems of a year with integer answers from 0 to 999; and MATH-500, 500 competition
-problems with answers of many forms.
-"""
+"""AIME 2024 and 2025, with 30 problems a year and integer answers from 0 to 999; and MATH-500."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -28,7 +26,7 @@ _MATH500 = ("unique_id", "level", "difficulty", "year", "url")
 
 
 def _enumerate_rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
-    """Enumerate the rows. Raises CurateError if math-verify, which compares the answers, is missing."""
+    """Enumerate the rows. Raises CurateError if math-verify is missing, which compares answers."""
     validate_options(table, ())
     if find_spec("math_verify") is None:
         raise CurateError(f"answers of mathematics need math-verify; type: {install_command('math')}")
@@ -42,7 +40,7 @@ def _make_exercise(id: str, row: Row, judge: MathJudge, difficulty: object, opti
 
 
 def _recognizes_aime(year: int, row: Row) -> bool:
-    """Return whether a row is of this year's AIME: not MATH-500, and of no other year, if the row names one."""
+    """Return whether a row is not of MATH-500, and of this year's AIME or of an unknown year."""
     named = optional_text(row["year"]) or optional_text(row["url"])
     return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
 
@@ -59,7 +57,6 @@ def _read_aime(year: int, table: TableFiles, options: SuiteOptions) -> Iterator[
 
 
 def _problem_number(row: Row, index: int) -> str:
-    """Return a problem's name within its year."""
     parts = [optional_text(row["aime_number"]), optional_text(row["problem_number"])]
     return "-".join(parts) if all(parts) else optional_text(row["id"]) or str(index)
 
@@ -70,7 +67,7 @@ def _make_aime_suite(year: int, hub_id: str) -> RowSuite:
 
 
 def _recognizes_math500(row: Row) -> bool:
-    """Return whether a row is of MATH-500; a row with a contest's year or address is not."""
+    """Return whether a row may be of MATH-500: it has neither a contest's year nor a URL."""
     return all(row[name] for name in _COLUMNS) and not row["year"] and not row["url"]
 
 
@@ -92,10 +89,5 @@ def _read_math500(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise
 AIME24 = _make_aime_suite(2024, "HuggingFaceH4/aime_2024")
 AIME25 = _make_aime_suite(2025, "math-ai/aime25")
 MATH500 = RowSuite(
-    "math500",
-    "MATH-500",
-    "HuggingFaceH4/MATH-500",
-    (*_COLUMNS, *_MATH500),
-    _recognizes_math500,
-    _read_math500,
+    "math500", "MATH-500", "HuggingFaceH4/MATH-500", (*_COLUMNS, *_MATH500), _recognizes_math500, _read_math500
 )

@@ -1,4 +1,4 @@
-"""The types of suites: a suite of rows, a caller's options, and the exercises."""
+"""The interface of evaluation suites: suites of rows, a caller's options, and exercises."""
 
 import hashlib
 import json
@@ -27,8 +27,8 @@ class Exercise:
     """A problem, its judge, and its metadata.
 
     prompt         messages, where a final one of the assistant is a prefill, or plain text to continue
-    answer_prefix  text judged before a completion: the prefill or the beginning of the program
-    answer_suffix  text judged after a completion, such as the end of a block that a stop removed
+    answer_prefix  text that precedes a completion for the judge: the prefill or the beginning of the program
+    answer_suffix  text that follows a completion for the judge, such as the end of a block removed by a stop
     """
 
     id: str
@@ -40,32 +40,30 @@ class Exercise:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of the inputs of a completion and its verdict, except the model and its sampling."""
+        """Return the digest of all inputs of a verdict, except the model and its sampling."""
         around = [[self.answer_prefix, self.answer_suffix]] if self.answer_prefix or self.answer_suffix else []
         identity = [self.id, self.prompt, *self.judge.identity, *around]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def request_length(self, target_tokens: int) -> "Exercise":
-        """Add a request for a completion of this length to the end of the last user message.
+        """Append a request for a completion of this length to the last user message.
 
         Raises CurateError if the prompt is plain text to continue.
         """
         if isinstance(self.prompt, str):
-            raise CurateError("only a chat can ask for a length. Leave --target-tokens out, or choose --mode chat.")
+            raise CurateError("only a chat can request a length. Leave --target-tokens out, or choose --mode chat.")
         instruction = length_instruction(target_tokens)
-        last = max(place for place, message in enumerate(self.prompt) if message["role"] == "user")
+        last = max(index for index, message in enumerate(self.prompt) if message["role"] == "user")
         chat = [
-            {**message, "content": f"{message['content']}\n{instruction}"} if place == last else message
-            for place, message in enumerate(self.prompt)
+            {**message, "content": f"{message['content']}\n{instruction}"} if index == last else message
+            for index, message in enumerate(self.prompt)
         ]
         return replace(self, prompt=chat)
 
     def assemble_text(self, completion: str) -> str:
-        """Return the text to judge for a completion."""
         return self.answer_prefix + completion + self.answer_suffix
 
     def judge_completion(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        """Judge a completion, as Judge.judge does."""
         return self.judge.judge(self.assemble_text(completion), sandbox, time_factor=time_factor)
 
 
@@ -76,7 +74,7 @@ class SuiteOptions:
     date_range  first and last contest date, inclusive; None: all
     prompt      format of the prompt
     languages   accepted languages of completions, if the tests can judge more than Python
-    settings    official form of the prompt, if any, and how completions are read
+    settings    form of the prompt, extraction rule and time limit
     """
 
     date_range: DateRange | None = None
@@ -94,8 +92,8 @@ class SuiteOptions:
     ) -> Exercise:
         """Build the exercise, with a prompt in the requested form.
 
-        statement       the row's statement, for official forms
-        default_prompt  messages of our own form, built with self.prompt
+        statement       statement for official forms
+        default_prompt  messages in our own form, built with self.prompt
         """
         prompt, prefix, suffix = self.settings.render(self.prompt, statement, default_prompt)
         return Exercise(id, prompt, judge, metadata, prefix, suffix)
@@ -104,15 +102,15 @@ class SuiteOptions:
         """Return the messages in a suite's own form, which the user's template overrides.
 
         statement  value for the template
-        text       the user's message in the suite's own form
-        system     the suite's own system prompt; empty: none
+        text       user message in the suite's own form
+        system     system prompt in the suite's own form; empty: none
         """
         if self.prompt.template:
             return self.prompt.chat(statement, "", Suite([]))
         return make_chat(self.prompt.system or system, text)
 
     def make_suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:
-        """Return the judge by these tests, with the requested languages, extraction rule and time limit.
+        """Return the judge with these tests, and the caller's languages, extraction rule and time limit.
 
         prompt: beginning of the program in the prompt; empty: none
         """
@@ -124,14 +122,14 @@ class SuiteOptions:
 
 @dataclass(frozen=True, slots=True)
 class RowSuite:
-    """A suite that is read from rows in their published form.
+    """A suite of rows in their published form.
 
     name        command-line name
-    title       usual name
+    title       display name
     hub_id      dataset on the Hub, with options that select its rows
     columns     columns by which it recognizes its rows
-    recognizes  whether it can read a row, which has the columns of all suites; None in a missing column
-    read        yields the exercises of a table of such rows
+    recognizes  predicate for rows, which have the columns of all suites, with None in a missing column
+    read        function that yields the exercises of a table of such rows
     has_dates   whether its problems have dates, so a window can apply
     """
 
@@ -154,7 +152,7 @@ def parse_metadata(difficulty: object = None, platform: object = None, day: obje
 
 
 def read_valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple[str, ...]) -> Iterator[Row]:
-    """Yield the rows of a table. Raises CurateError for an unreadable row: every problem of a suite counts."""
+    """Yield the rows of a table. Raises CurateError for an unreadable row."""
     for row in read_rows(table, columns, optional):
         if isinstance(row, UnreadableRow):
             raise CurateError(f"{table.location}: {row.location}: {row.detail}. Download the file again.")
@@ -162,12 +160,11 @@ def read_valid_rows(table: TableFiles, columns: tuple[str, ...], optional: tuple
 
 
 def make_row_error(table: TableFiles, id: str, error: object) -> CurateError:
-    """Build the error for an unreadable row."""
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
 
 
 def read_switch(table: TableFiles, option: str, usual: str, other: str) -> bool:
-    """Return whether a suite's only option has its other value. Raises CurateError for further options."""
+    """Return whether the only option of a table has the value `other`, not `usual`. Raises CurateError for others."""
     value = validate_options(table, (option,)).get(option, usual)
     if value not in (usual, other):
         raise CurateError(f"{table.location}: {option} must be {usual} or {other}, not {value!r}")

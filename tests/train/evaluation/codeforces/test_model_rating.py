@@ -12,11 +12,11 @@ from train.evaluation.codeforces.contests import ContestProblem, parse_problem_k
 from train.evaluation.codeforces.rating import (
     PercentileTable,
     deepcoder_2024,
-    first_right_probabilities,
     rate_in_contest,
     rate_model,
     rate_scores,
     score_probabilities,
+    wrong_attempt_probabilities,
 )
 
 TABLE = deepcoder_2024()
@@ -33,7 +33,7 @@ def count_wrong_attempts(order):
 @pytest.mark.parametrize("bits", ["1", "0", "10", "0001", "00111", "000000"])
 def test_first_right_attempts_are_as_likely_as_among_all_orders(bits):
     values = [bit == "1" for bit in bits]
-    chances = first_right_probabilities(len(values), sum(values))
+    chances = wrong_attempt_probabilities(len(values), sum(values))
     found = [count_wrong_attempts(order) for order in all_orders(values)]
     assert chances == pytest.approx({n_wrong: found.count(n_wrong) / len(found) for n_wrong in set(found)})
 
@@ -48,7 +48,7 @@ def test_samples_without_a_verdict_are_no_attempts():
 @pytest.mark.parametrize(("n", "n_correct"), [(2, 3), (2, -1)])
 def test_impossible_numbers_are_refused(n, n_correct):
     with pytest.raises(ValueError, match="samples cannot be right"):
-        first_right_probabilities(n, n_correct)
+        wrong_attempt_probabilities(n, n_correct)
 
 
 @pytest.mark.parametrize("points", [(500.0, 2000.0, 100.0), (None, None, None)])

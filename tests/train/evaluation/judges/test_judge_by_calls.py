@@ -162,7 +162,7 @@ def test_a_cache_that_cannot_be_written_is_no_obstacle(box, tmp_path, monkeypatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     reference = Reference("def f(n):\n    return n * 3", "f", ("[1]",))
     assert [output.text for output in compute_expected_outputs(reference, box)] == ["3"]
-    assert "expected outputs are not kept" in caplog.text
+    assert "expected outputs are not cached" in caplog.text
 
 
 def test_nothing_is_known_about_an_answer_if_the_reference_fails(tmp_path, box):

@@ -9,7 +9,7 @@ from train.evaluation.results.tables import format_cost
 def test_each_sample_pays_for_its_prompt_and_its_answer():
     tokens = sum_tokens([(100, 4000), (100, 6000), (50, 1000)])
     assert tokens == TokenCounts(250, 11000)
-    assert cost(tokens, Prices(prompt=2.0, answer=8.0)) == pytest.approx(0.0885)
+    assert cost(tokens, Prices(prompt=2.0, completion=8.0)) == pytest.approx(0.0885)
 
 
 def test_a_sample_of_unknown_length_makes_the_sum_unknown():

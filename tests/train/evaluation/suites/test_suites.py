@@ -141,7 +141,7 @@ def test_only_the_test_split_of_mbpp_is_evaluated(tmp_path, caplog):
     path = write_jsonl(tmp_path / "rows.jsonl", [mbpp_row(number) for number in numbers])
     assert [one.id for one in read_exercises(str(path))] == ["mbpp/11", "mbpp/510"]
     path = write_jsonl(tmp_path / "train.jsonl", [mbpp_row(700)])
-    with pytest.raises(CurateError, match="none of its rows is in the test split of MBPP"):
+    with pytest.raises(CurateError, match="no row is in the test split of MBPP"):
         read_exercises(str(path))
 
 
