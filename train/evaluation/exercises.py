@@ -175,5 +175,5 @@ def _parse_window(window: str) -> DateRange | None:
     except ValueError:
         raise CurateError(f"{window!r} is not FROM..TO, such as 2024-08-01..2025-02-01.") from None
     if bounds[0] > bounds[1]:
-        raise CurateError(f"{window}: {bounds[0]} is after {bounds[1]}, so there is no contest between them.")
+        raise CurateError(f"{window}: {bounds[0]} is after {bounds[1]}. Give FROM..TO, the earlier date first.")
     return bounds

@@ -107,8 +107,8 @@ def _describe_engine(base_url: str) -> dict[str, str]:
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
     if "vllm" not in owners:
         return {}
-    there = urlsplit(base_url)
-    version = _get_json(f"{there.scheme}://{there.netloc}", "/version").get("version")
+    parts = urlsplit(base_url)
+    version = _get_json(f"{parts.scheme}://{parts.netloc}", "/version").get("version")
     return {"engine": "vllm"} | ({"engine_version": version} if isinstance(version, str) else {})
 
 

@@ -151,8 +151,8 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _record(self, target: Tensor, source: Tensor) -> None:
         name = self._names.get(_storage_id(source))
-        if name is not None and (found := self._parameters.get(_storage_id(target))) is not None:
-            module, parameter, whole = found
+        if name is not None and (entry := self._parameters.get(_storage_id(target))) is not None:
+            module, parameter, whole = entry
             found = LoadedRegion(
                 name, _make_region(source), module, parameter, _make_region(target), tuple(whole.shape)
             )

@@ -173,7 +173,7 @@ def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
         ([{**ROW, "test": "def check("}], "", "HumanEval/0 cannot be read"),
         ([{"text": "hello"}], "", "is neither a dataset that curate built nor rows of HumanEval, "),
         (tiny_world.rows(), "2024-13-01..2025-02-01", "is not FROM..TO, such as"),
-        (tiny_world.rows(), "2025-02-01..2024-08-01", "so there is no contest between them"),
+        (tiny_world.rows(), "2025-02-01..2024-08-01", "Give FROM..TO, the earlier date first"),
         (tiny_world.rows(), "1999-01-01..1999-02-01", "has no problem from 1999"),
     ],
 )

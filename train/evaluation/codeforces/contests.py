@@ -105,7 +105,7 @@ def parse_problem_keys(id: str) -> list[tuple[int, str]]:
 
 
 class UnmatchedProblems:
-    """Those of DeepCoder's 408 problems that no row of its test set has matched so far.
+    """DeepCoder's 408 problems, without those already matched by a row of its test set.
 
     Rows have no ids; digests of statements identify them (deepcoder_problems.json). Problems shared by two divisions
     have the same digest, and match in the order of the file.

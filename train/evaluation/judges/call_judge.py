@@ -187,8 +187,8 @@ def _unwrap_subclass(tree: Tree) -> Tree:
 
 def _class_name(tree: Tree) -> str:
     if isinstance(tree, dict):
-        ((tag, held),) = tree.items()
-        return str(held[0] if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag))
+        ((tag, content),) = tree.items()
+        return str(content[0] if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag))
     return type(tree).__name__
 
 
@@ -198,14 +198,16 @@ def _is_close(actual: Tree, expected: Tree, tolerance: float) -> bool:
 
     if _class_name(actual) != _class_name(expected):
         return False
-    ours, theirs = _to_numbers(actual), _to_numbers(expected)
-    if isinstance(theirs, list) and len(ours) != len(theirs):
+    actual_numbers, expected_numbers = _to_numbers(actual), _to_numbers(expected)
+    if isinstance(expected_numbers, list) and len(actual_numbers) != len(expected_numbers):
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if max(1, np.size(ours)) * max(1, np.size(theirs)) > _MAX_COMPARED and np.shape(ours) != np.shape(theirs):
+        if max(1, np.size(actual_numbers)) * max(1, np.size(expected_numbers)) > _MAX_COMPARED and np.shape(
+            actual_numbers
+        ) != np.shape(expected_numbers):
             return False
-        return bool(np.allclose(ours, theirs, rtol=_RELATIVE_TOLERANCE, atol=tolerance))
+        return bool(np.allclose(actual_numbers, expected_numbers, rtol=_RELATIVE_TOLERANCE, atol=tolerance))
 
 
 def _to_numbers(tree: Tree) -> Any:
@@ -263,9 +265,15 @@ def _canonical_items(tree: Tree) -> set[str]:
     if isinstance(tree, str):
         return set(map(sandbox_runner.canonical_text, tree))
     if isinstance(tree, dict):
-        ((tag, held),) = tree.items()
+        ((tag, content),) = tree.items()
         tree = (
-            [key for key, _ in held] if tag == "d" else held[1] if tag == "o" else held if tag in ("t", "s") else None
+            [key for key, _ in content]
+            if tag == "d"
+            else content[1]
+            if tag == "o"
+            else content
+            if tag in ("t", "s")
+            else None
         )
     if not isinstance(tree, list) or not all(map(_is_hashable, tree)):
         raise TypeError("not the members of a set")

@@ -45,20 +45,20 @@ class OutputJudge:
     """A judge of a function's predicted output for an input (CRUXEval-O).
 
     output          the expected output, as a literal
-    asks_for_steps  whether the prompt requests steps before the answer
+    requests_steps  whether the prompt requests steps before the answer
     seconds         CPU seconds for the prediction
     """
 
     output: str
-    asks_for_steps: bool = False
+    requests_steps: bool = False
     seconds: float = SECONDS
 
     @property
     def identity(self) -> list[Any]:
-        return ["output", self.output, self.asks_for_steps, self.seconds]
+        return ["output", self.output, self.requests_steps, self.seconds]
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        expression = extract_predicted_output(completion, asks_for_steps=self.asks_for_steps)
+        expression = extract_predicted_output(completion, requests_steps=self.requests_steps)
         if not expression:
             return JudgeResult(NO_ANSWER)
         if len(expression) > _MAX_EXPRESSION_CHARS:
@@ -73,21 +73,21 @@ class InputJudge:
 
     code            defines the function f
     output          the expected output, as a literal
-    asks_for_steps  whether the prompt requests steps before the answer
+    requests_steps  whether the prompt requests steps before the answer
     seconds         CPU seconds for the prediction, and for the function
     """
 
     code: str
     output: str
-    asks_for_steps: bool = False
+    requests_steps: bool = False
     seconds: float = SECONDS
 
     @property
     def identity(self) -> list[Any]:
-        return ["input", self.code, self.output, self.asks_for_steps, self.seconds]
+        return ["input", self.code, self.output, self.requests_steps, self.seconds]
 
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
-        call = extract_predicted_input(completion, asks_for_steps=self.asks_for_steps)
+        call = extract_predicted_input(completion, requests_steps=self.requests_steps)
         if not call:
             return JudgeResult(NO_ANSWER)
         if len(call) > _MAX_EXPRESSION_CHARS or not _is_call(call):
@@ -104,24 +104,24 @@ class InputJudge:
         return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [seconds], sandbox), wanted)
 
 
-def extract_predicted_output(completion: str, *, asks_for_steps: bool) -> str:
+def extract_predicted_output(completion: str, *, requests_steps: bool) -> str:
     """Extract the expression of the predicted output; empty if there is none."""
-    text = _extract_answer(completion, asks_for_steps)
+    text = _extract_answer(completion, requests_steps)
     return text.split("==")[1].strip() if "==" in text else text
 
 
-def extract_predicted_input(completion: str, *, asks_for_steps: bool) -> str:
+def extract_predicted_input(completion: str, *, requests_steps: bool) -> str:
     """Extract the predicted call of the function; empty if there is none."""
-    text = _extract_answer(completion, asks_for_steps).split("==")[0]
+    text = _extract_answer(completion, requests_steps).split("==")[0]
     return text.split("assert")[1].strip() if "assert" in text else text.strip()
 
 
-def _extract_answer(completion: str, asks_for_steps: bool) -> str:
+def _extract_answer(completion: str, requests_steps: bool) -> str:
     text = strip_thinking(completion, lambda rest: _BEGIN in rest) or ""
     if _BEGIN in text:
         return text.split(_BEGIN)[1].split(_END)[0].strip()
     text = text.split(_END)[0].strip()
-    return text.split("\n")[-1].strip() if asks_for_steps else text
+    return text.split("\n")[-1].strip() if requests_steps else text
 
 
 def _is_call(expression: str) -> bool:

@@ -124,14 +124,14 @@ def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
 
 
 def _compute_exact_p(sizes: Sequence[int], observed: int) -> float:
-    ways = {0: 1}  # number of sign choices by sum
+    n_choices = {0: 1}  # number of sign choices by sum
     for size in sizes:
         longer: dict[int, int] = {}
-        for total, n in ways.items():
+        for total, n in n_choices.items():
             longer[total + size] = longer.get(total + size, 0) + n
             longer[total - size] = longer.get(total - size, 0) + n
-        ways = longer
-    return sum(n for total, n in ways.items() if abs(total) >= observed) / (1 << len(sizes))
+        n_choices = longer
+    return sum(n for total, n in n_choices.items() if abs(total) >= observed) / (1 << len(sizes))
 
 
 def _estimate_p(sizes: Sequence[int], observed: int, rng: random.Random) -> float:

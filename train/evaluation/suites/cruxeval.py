@@ -151,11 +151,11 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(inputs: bool, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
-    asks_for_steps = read_switch(table, "prompt", "direct", "steps")
-    before_code, after_code = _TEMPLATES[inputs, asks_for_steps].split("{code}")
+    requests_steps = read_switch(table, "prompt", "direct", "steps")
+    before_code, after_code = _TEMPLATES[inputs, requests_steps].split("{code}")
     for row in read_valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
-        rest = (output, asks_for_steps, options.settings.test_seconds or SECONDS)
+        rest = (output, requests_steps, options.settings.test_seconds or SECONDS)
         judge = InputJudge(code, *rest) if inputs else OutputJudge(*rest)
         text = before_code + code + after_code.replace("{output}" if inputs else "{input}", output if inputs else input)
         chat = options.make_default_chat(text, text, _SYSTEM)

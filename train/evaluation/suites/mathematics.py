@@ -26,7 +26,7 @@ _MATH500 = ("unique_id", "level", "difficulty", "year", "url")
 
 
 def _enumerate_rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
-    """Enumerate the rows. Raises CurateError if math-verify is missing, which compares answers."""
+    """Enumerate the rows. Raises CurateError if math-verify, which compares answers, is missing."""
     validate_options(table, ())
     if find_spec("math_verify") is None:
         raise CurateError(f"answers of mathematics need math-verify; type: {install_command('math')}")

@@ -164,7 +164,10 @@ def make_row_error(table: TableFiles, id: str, error: object) -> CurateError:
 
 
 def read_switch(table: TableFiles, option: str, usual: str, other: str) -> bool:
-    """Return whether the only option of a table has the value `other`, not `usual`. Raises CurateError for others."""
+    """Return whether the only option of a table has the value `other` instead of `usual`, the default.
+
+    Raises CurateError for other values and options.
+    """
     value = validate_options(table, (option,)).get(option, usual)
     if value not in (usual, other):
         raise CurateError(f"{table.location}: {option} must be {usual} or {other}, not {value!r}")

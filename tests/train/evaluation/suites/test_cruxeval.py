@@ -120,7 +120,7 @@ def test_a_file_is_refused_unless_one_of_the_two_is_named(tmp_path):
 
 def test_predictions_are_taken_as_cruxeval_takes_them():
     steps = "First, f adds.\n[THOUGHT]\n[ANSWER]\nassert f(16) == 17\n[/ANSWER]\n[ANSWER]no[/ANSWER]"
-    assert extract_predicted_input(steps, asks_for_steps=True) == "f(16)"
-    assert extract_predicted_output(steps, asks_for_steps=True) == "17"
-    assert extract_predicted_output("I think it is\n'a'", asks_for_steps=True) == "'a'"
-    assert extract_predicted_input("assert f('==') == 1", asks_for_steps=False) == "f('"  # as in CRUXEval's own code
+    assert extract_predicted_input(steps, requests_steps=True) == "f(16)"
+    assert extract_predicted_output(steps, requests_steps=True) == "17"
+    assert extract_predicted_output("I think it is\n'a'", requests_steps=True) == "'a'"
+    assert extract_predicted_input("assert f('==') == 1", requests_steps=False) == "f('"  # as in CRUXEval's own code
