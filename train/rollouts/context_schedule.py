@@ -1,7 +1,6 @@
-"""Iterative context lengthening: stages with a completion length each, and the rules that switch them.
+"""Iterative context lengthening, as in DeepScaleR and DeepCoder: stages with growing completion lengths.
 
-DeepCoder began with 16K tokens and continued with 32K once too many completions were truncated; DeepScaleR used 8K, 16K
-and 24K. A stage ends after a step, or when the mean truncated share over some steps reaches a bound.
+A stage ends after a step, or when the mean truncated share over some steps reaches a bound.
 """
 
 from collections import deque

@@ -1,7 +1,4 @@
-"""Groups of rollouts, their learning signal, and the training sequences made of them.
-
-Rewards give the ends of steps in characters; the learner needs them in tokens.
-"""
+"""Groups of rollouts, their learning signal, and their conversion to training sequences."""
 
 import hashlib
 import math
@@ -24,7 +21,7 @@ StepRewards = tuple[tuple[int, float], ...]  # (end of the step, its reward) for
 def steps_in_tokens(
     steps: StepRewards, text: str, token_ids: Sequence[int], decode: Callable[[Sequence[int]], str]
 ) -> StepRewards:
-    """Return the steps with their ends in tokens instead of characters.
+    """Convert the ends of steps from characters to tokens.
 
     text    text of all tokens
     decode  returns the text of tokens, without special ones
@@ -33,12 +30,12 @@ def steps_in_tokens(
     over n tokens can shift an end by up to n tokens.
     """
 
-    def end_in_tokens(end: int) -> int:
+    def count_tokens(end: int) -> int:
         if end >= len(text):
             return len(token_ids)
         return bisect_left(range(len(token_ids)), end, key=lambda n: len(decode(token_ids[:n])))
 
-    return tuple((end_in_tokens(end), value) for end, value in steps)
+    return tuple((count_tokens(end), value) for end, value in steps)
 
 
 SubmitForReward = Callable[[Completion, Task], "Future[Reward]"]
@@ -50,9 +47,8 @@ class Rollout:
 
     source             column `source` of the problem's dataset
     reward_components  name and unweighted value of each reward function; nan if unknown
-    step_rewards       (number of tokens up to the end, reward) of each step that has its own reward
-    sampled_mask       whether the model sampled each token; empty: all. Other tokens, such as tool output, are not
-                       trained on
+    step_rewards       (number of tokens up to the end, reward) of each step, if the reward scores steps
+    sampled_mask       whether the model sampled each token; empty: all. The loss excludes others, such as tool output
     """
 
     problem_id: str
@@ -114,10 +110,10 @@ def signal_from_rewards(
     if not indices:
         return "unknown" if all(math.isnan(reward) for reward, _ in rewards) else "cut_off"
     known = {rewards[index][0] for index in indices}
-    taught = (
-        {value for index in indices for value in step_rewards[index] or (rewards[index][0],)} if step_rewards else known
-    )
-    if len(taught) > 1:
+    compared = known
+    if step_rewards:
+        compared = {value for index in indices for value in step_rewards[index] or (rewards[index][0],)}
+    if len(compared) > 1:
         return "some"
     return "none" if min(known) <= 0 else "all"
 
@@ -132,7 +128,7 @@ def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[Trai
     """Convert a group to training sequences, without completions whose reward is unknown."""
     rewards = group_rewards(group, count_truncated=objective.overlong != "unknown")
     known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
-    advantages = _advantages(known, objective)
+    advantages = _compute_advantages(known, objective)
     return [
         TrainingSequence(
             prompt_ids=rollout.prompt_ids,
@@ -147,7 +143,7 @@ def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[Trai
     ]
 
 
-def _advantages(known: Sequence[tuple[Rollout, float]], objective: ObjectiveConfig) -> list[list[float]]:
+def _compute_advantages(known: Sequence[tuple[Rollout, float]], objective: ObjectiveConfig) -> list[list[float]]:
     """Return the advantage of each token of these completions."""
     lengths = [len(rollout.token_ids) for rollout, _ in known]
     if objective.supervision == "process":

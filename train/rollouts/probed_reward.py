@@ -1,4 +1,4 @@
-"""The reward of a run, as a judge that `curate probe` can call."""
+"""The reward of a run as a judge for `curate probe`."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -12,7 +12,7 @@ from train.errors import TrainError
 from train.rollouts.prompt_dataset import ProblemKinds
 from train.rollouts.rewards import open_scorer
 
-_open = ExitStack()  # until the process ends
+_stack = ExitStack()  # open until the process ends
 _ON_SERVERS = ("http", "ray")
 _UNUSED = "unused"  # placeholder for model and dataset, which no reward reads
 
@@ -41,7 +41,7 @@ def open_reward(path: str) -> Callable[[str, Suite], float | None]:
     config = _read(path)
     try:
         kinds = ProblemKinds(tests=True)
-        rewards = _open.enter_context(
+        rewards = _stack.enter_context(
             open_scorer(config.reward, config.sandbox, config.limits, seed=config.run.seed, kinds=kinds)
         )
     except (TrainError, SandboxError, OSError, ValueError) as error:

@@ -43,12 +43,12 @@ from train.sampling.text import tokenize_prompt
 
 log = logging.getLogger(__name__)
 
-_BLOCK_POSITIONS = 128  # positions
+_BLOCK_POSITIONS = 128
 _MAX_CACHED_BLOCKS = 64  # a batch spans few blocks
 
 
 class Mixture:
-    """Assigns positions to datasets. weights: positive proportions, one per dataset."""
+    """An assignment of positions to datasets. weights: positive proportions, one per dataset."""
 
     def __init__(self, weights: Sequence[float], *, seed: int) -> None:
         self._seed = seed
@@ -75,10 +75,10 @@ class Mixture:
         return before[number]
 
     def _new_block(self, number: int) -> list[int]:
-        draw = random.Random(f"{self._seed} {number} mixture")
-        shift = draw.random()
+        rng = random.Random(f"{self._seed} {number} mixture")
+        shift = rng.random()
         block = [bisect_right(self._bounds, (index + shift) / _BLOCK_POSITIONS) for index in range(_BLOCK_POSITIONS)]
-        draw.shuffle(block)
+        rng.shuffle(block)
         return block
 
 
@@ -103,7 +103,7 @@ class ProblemKinds:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProblem:
-    """A chat, and what is needed to score completions of it.
+    """A chat, and the tests or the expected answer that score its completions.
 
     tests            JSON text of a Suite; empty if none
     expected_answer  empty if none
@@ -144,7 +144,7 @@ def read_problems(
     Raises CurateError if this is not a dataset or was altered, and ConfigError for an invalid row.
     """
     if is_prompt_file(dataset):
-        return _read_file(Path(dataset).expanduser(), prompt)
+        return _read_prompt_file(Path(dataset).expanduser(), prompt)
     return _read_curated(dataset, trust, prompt, excluded_counts, unverified_counts)
 
 
@@ -170,11 +170,11 @@ def _read_curated(
     with translate_read_errors(folder):
         for row in Dataset(folder).require_problems().rows("data", _COLUMNS):
             suite = tests_from_row(row)
-            objection = trust.exclusion_reason(
+            reason = trust.exclusion_reason(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
             )
-            if objection is not None:
-                left_out[objection] += 1
+            if reason is not None:
+                left_out[reason] += 1
                 continue
             if not row["verified"]:
                 unverified[row["source"]] += 1
@@ -189,7 +189,7 @@ def _read_curated(
             )
 
 
-def _read_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
+def _read_prompt_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
     for number, row in enumerate(read_rows(locate(str(path)), [], ["prompt", "answer", "id", "source"]), 1):
         if isinstance(row, UnreadableRow):
             raise ConfigError(f"{row.location}: {row.detail}. Correct that line.")
@@ -198,7 +198,7 @@ def _read_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
                 f"{path}: row {number} has no prompt. A file to train on needs the column prompt and, for reward.math, "
                 "the column answer."
             )
-        chat = _chat(row["prompt"])
+        chat = _parse_chat(row["prompt"])
         if chat is None:
             raise ConfigError(
                 f"{path}: the prompt of row {number} must be a text, or a list of messages with role and content, "
@@ -217,8 +217,8 @@ def _read_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProblem]:
         )
 
 
-def _chat(prompt: Any) -> Chat | None:
-    """Return a prompt as messages; None if invalid."""
+def _parse_chat(prompt: Any) -> Chat | None:
+    """Convert a prompt to messages; None if invalid."""
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not isinstance(messages, list) or not messages:
         return None
@@ -351,8 +351,8 @@ class PromptDataset:
 
     def _read(self, dataset: _Dataset, offset: int) -> TrainingProblem:
         epoch, number = divmod(offset, len(dataset.offsets))
-        known, order = dataset.order
-        if known != epoch:
+        order_epoch, order = dataset.order
+        if order_epoch != epoch:
             order = list(range(len(dataset.offsets)))
             random.Random(f"{self._seed} {epoch}").shuffle(order)
             dataset.order = epoch, order

@@ -1,8 +1,8 @@
-"""A reward model: a classifier that scores completions, or their steps, in batches on its own device.
+"""A reward model: a classifier with one output, which scores completions or their steps in batches.
 
-The classifier has one output. A sequence classifier scores whole completions. A token classifier scores steps, for
-process supervision: a step is a nonblank line, and its score is the output at the line's last token. Only a newline
-ends a line, not the other Unicode separators.
+A sequence classifier scores whole completions. A token classifier scores steps, for process supervision: a step is a
+nonblank line, and its score is the output at the line's last token. Only a newline ends a line, not the other Unicode
+separators.
 
 A score does not depend on the other completions of a batch, so runs are bit-exactly repeatable: a CPU scores rows one
 by one, and on a GPU only the rounded-up row length determines the shape of a batch.
@@ -41,25 +41,25 @@ _ANSWER = "\ue000answer\ue000"  # placeholder for the completion in the rendered
 
 
 def check_reward_model(path: str, *, trained: bool = False) -> None:
-    """Raise ConfigError unless this is a classifier with one output and its own tokenizer; an empty path is valid.
+    """Raise ConfigError unless `path` is empty or has a classifier with one output and its own tokenizer.
 
     trained: whether the model will be trained on rankings, which compare whole completions
 
     Does not read weights.
     """
     if path:
-        _configuration(path, trained=trained)
+        _load_configuration(path, trained=trained)
         _ChatTokenizer(path)
 
 
-def model_parameters(path: str) -> int:
+def count_parameters(path: str) -> int:
     """Return the number of parameters of a reward model. Raises ConfigError as `check_reward_model` does."""
-    settings = _configuration(path)
+    settings = _load_configuration(path)
     with torch.device("meta"):
         return sum(weight.numel() for weight in _classifier_class(settings).from_config(settings).parameters())
 
 
-def _configuration(path: str, *, trained: bool = False) -> Any:
+def _load_configuration(path: str, *, trained: bool = False) -> Any:
     from train.sampling.model_check import check_model, check_tokenizer
 
     with _explain_loading():
@@ -111,7 +111,7 @@ def _classifier_class(settings: Any) -> Any:
 
 
 class _ChatTokenizer:
-    """Tokenizes a prompt and its completion as a chat. Raises ConfigError if the tokenizer does not fit the model."""
+    """A tokenizer of prompts with completions. Raises ConfigError if the tokenizer does not fit the model."""
 
     def __init__(self, path: str) -> None:
         from transformers import AutoTokenizer
@@ -142,10 +142,10 @@ class _ChatTokenizer:
 
         Special tokens in the completion are tokenized as plain text, so a completion cannot end its own turn.
         """
-        before, _, behind = self._render(prompt).rpartition(_ANSWER)
-        with self._lock:  # splitting of special tokens is mutable state of the tokenizer
+        before, _, after = self._render(prompt).rpartition(_ANSWER)
+        with self._lock:  # split_special_tokens changes the tokenizer's state
             start: list[int] = self._tokenizer(before, add_special_tokens=False)["input_ids"]
-            end: list[int] = self._tokenizer(behind, add_special_tokens=False)["input_ids"]
+            end: list[int] = self._tokenizer(after, add_special_tokens=False)["input_ids"]
             read = self._tokenizer(
                 completion, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True
             )
@@ -182,11 +182,11 @@ class _Request:
 
 
 class RewardModel(Closeable):
-    """Scores completions; a background thread batches waiting requests.
+    """A reward model whose background thread scores waiting completions in batches.
 
     path      folder of a classifier, or its name on the Hub
     device    "cpu" or "cuda:7"; empty: the first GPU, or the CPU
-    trained   whether the weights will be trained; they are then float32 on a GPU, too
+    trained   whether the weights will be trained, in float32 even on a GPU
     max_rows  rows of a batch; None: 16 on a GPU and 1 on a CPU, where batches are no faster
 
     A completion of several steps scores as its worst step, as in Math-Shepherd. The reward is unknown, never 0, if the
@@ -197,8 +197,8 @@ class RewardModel(Closeable):
     """
 
     def __init__(self, path: str, device: str = "", *, trained: bool = False, max_rows: int | None = None) -> None:
-        settings = _configuration(path, trained=trained)
-        self._device = _device(device)
+        settings = _load_configuration(path, trained=trained)
+        self._device = _parse_device(device)
         self._tokenizer = _ChatTokenizer(path)
         self._scores_steps = _is_process_model(settings)
         self._max_length = getattr(settings.get_text_config(), "max_position_embeddings", 2**31)
@@ -219,7 +219,7 @@ class RewardModel(Closeable):
         try:
             row = self._tokenizer.encode(task.prompt, completion.text)
         except Exception as error:  # raised by a chat template
-            return self._failure(error)
+            return self._report_failure(error)
         if len(row.ids) > self._max_length:
             detail = f"{len(row.ids)} tokens, and the reward model reads {self._max_length}"
             return Reward(None, MODEL_FAILED, detail=detail)
@@ -232,8 +232,8 @@ class RewardModel(Closeable):
         self._requests.put(None)
         self._thread.join(_CLOSE_SECONDS)
 
-    def batches(self, prompt: str, completions: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
-        """Batch the completions of a prompt: their numbers, and their rows. Too long ones are omitted."""
+    def make_batches(self, prompt: str, completions: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
+        """Return the indices and rows of each batch of a prompt's completions, without too long ones."""
         by_length: dict[int, list[tuple[int, Row]]] = {}
         for number, completion in enumerate(completions):
             row = self._tokenizer.encode(prompt, completion)
@@ -246,12 +246,12 @@ class RewardModel(Closeable):
         )
         return [([number for number, _ in chunk], [row for _, row in chunk]) for chunk in chunks]
 
-    def outputs(self, rows: Sequence[Row]) -> Tensor:
+    def compute_outputs(self, rows: Sequence[Row]) -> Tensor:
         """Return the classifier's outputs for a batch, on the CPU: (B,), or (B, L) for each token."""
         length = self._batch_length(rows[0])
         ids_BL = torch.full((self._n_rows(length), length), self._tokenizer.pad_id)
         mask_BL = torch.zeros_like(ids_BL)
-        mask_BL[:, 0] = 1  # unused rows as well, whose attention would otherwise be empty
+        mask_BL[:, 0] = 1  # also for unused rows, since softmax over no tokens is nan
         for number, row in enumerate(rows):
             ids_BL[number, : len(row.ids)] = torch.tensor(row.ids)
             mask_BL[number, : len(row.ids)] = 1
@@ -272,7 +272,7 @@ class RewardModel(Closeable):
         return max(1, min(self._max_rows, _BATCH_TOKENS // length))
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """Return the weights for training. Score nothing meanwhile."""
+        """Return the weights for training. Do not score meanwhile."""
         return list(self._model.parameters())
 
     def save_pretrained(self, folder: Path) -> None:
@@ -282,8 +282,8 @@ class RewardModel(Closeable):
 
     def load_weights(self, folder: Path) -> None:
         """Load weights that `save_pretrained` wrote. Raises ConfigError if they cannot be read."""
-        read = _load_weights(str(folder), _configuration(str(folder)), torch.float32)
-        self._model.load_state_dict(read.state_dict())
+        model = _load_weights(str(folder), _load_configuration(str(folder)), torch.float32)
+        self._model.load_state_dict(model.state_dict())
 
     def _score_requests(self) -> None:
         waiting: list[_Request] = []
@@ -305,16 +305,16 @@ class RewardModel(Closeable):
     def _score_batch(self, batch: Sequence[_Request]) -> None:
         try:
             with torch.inference_mode():
-                outputs = self.outputs([request.row for request in batch])
+                outputs = self.compute_outputs([request.row for request in batch])
         except Exception as error:  # out of memory, device faults, and others
-            failure = self._failure(error)
+            failure = self._report_failure(error)
             for request in batch:
                 request.future.set_result(failure)
             return
         for request, output in zip(batch, outputs, strict=True):
-            request.future.set_result(self._reward(request, output))
+            request.future.set_result(self._make_reward(request, output))
 
-    def _reward(self, request: _Request, output: Tensor) -> Reward:
+    def _make_reward(self, request: _Request, output: Tensor) -> Reward:
         seconds = time.perf_counter() - request.start_time
         steps: tuple[tuple[int, float], ...] = ()
         if self._scores_steps:
@@ -324,10 +324,10 @@ class RewardModel(Closeable):
             return Reward(None, MODEL_FAILED, seconds, "not a finite number" if values else "no step")
         return Reward(min(values), _SCORED, seconds, steps=steps)
 
-    def _failure(self, error: Exception) -> Reward:
+    def _report_failure(self, error: Exception) -> Reward:
         detail = f"{type(error).__name__}: {error}"[:500]
         if not self._failed:
-            log.warning("reward.model failed, and such completions have no reward: %s", detail)
+            log.warning("reward.model failed; completions without its score have no reward: %s", detail)
         self._failed = True
         return Reward(None, MODEL_FAILED, detail=detail)
 
@@ -343,7 +343,7 @@ def _load_weights(path: str, settings: Any, dtype: torch.dtype) -> Any:
     return model
 
 
-def _device(name: str) -> torch.device:
+def _parse_device(name: str) -> torch.device:
     """Return the device of this name. Raises ConfigError if there is none."""
     if not name:
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")

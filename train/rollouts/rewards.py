@@ -4,8 +4,7 @@ reward.function = "module:function" names a custom reward function:
 
     def brevity(completion: Completion, task: Task) -> Reward | float | None
 
-It is called from many threads. None means unknown. An exception ends the run with a message; the last complete step is
-kept.
+Many threads call it. None means unknown. An exception ends the run after its last complete step is saved.
 """
 
 import math
@@ -43,7 +42,7 @@ class CustomReward:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._module, self._function = _resolve(name)
+        self._module, self._function = _import_function(name)
 
     def __call__(self, completion: Completion, task: Task) -> Reward:
         start_time = time.perf_counter()
@@ -55,10 +54,10 @@ class CustomReward:
                 f"{_describe(error, self._module)}. Correct the function, then --resume. For a "
                 "completion that it cannot score, return None."
             ) from error
-        reward = self._reward(result, task)
+        reward = self._to_reward(result, task)
         return reward if reward.seconds else replace(reward, seconds=time.perf_counter() - start_time)
 
-    def _reward(self, result: Any, task: Task) -> Reward:
+    def _to_reward(self, result: Any, task: Task) -> Reward:
         if isinstance(result, Reward):
             return result
         if result is None:
@@ -74,12 +73,12 @@ class CustomReward:
 
 
 def check_custom_reward(name: str) -> None:
-    """Raise ConfigError unless this is empty or names a function as "module:function"."""
+    """Raise ConfigError unless `name` is empty or "module:function" of an existing function."""
     if name:
-        _resolve(name)
+        _import_function(name)
 
 
-def _resolve(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]:
+def _import_function(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]:
     module_name, _, function_name = name.partition(":")
     here = os.getcwd()
     if here not in sys.path:
@@ -111,8 +110,8 @@ def _describe(error: BaseException, module: ModuleType | None) -> str:
     """Describe an error and the innermost line of the module in its traceback."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if module is not None and frame.filename == module.__file__] or frames
-    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own and not isinstance(error, SyntaxError) else ""
-    return f"{type(error).__name__}: {error}{place}"
+    location = f" ({own[-1].filename}, line {own[-1].lineno})" if own and not isinstance(error, SyntaxError) else ""
+    return f"{type(error).__name__}: {error}{location}"
 
 
 _WeightedReward = tuple[float, RewardCallable, str]  # weight, reward, name
@@ -132,14 +131,12 @@ def open_scorer(
     kinds: ProblemKinds,
     model: RewardCallable | None = None,
 ) -> Iterator[AsyncRewards]:
-    """Open the configured rewards; each task gets only those that apply to it.
+    """Open the configured rewards, of which each task gets those for its kind.
 
-    settings        the rewards and their weights
-    sandbox_config  where programs run
-    max_limits      upper limits of one program run
-    seed            seed of random rewards
-    kinds           kinds of problems to score
-    model           reward model of the settings, if loaded already
+    max_limits  upper limits of one program run
+    seed        seed of random rewards
+    kinds       kinds of problems to score
+    model       reward model of the settings, if loaded already
 
     Raises ConfigError if no reward applies to a kind of problem or the reward model cannot be loaded, and SandboxError
     if no sandbox can be opened.
@@ -173,7 +170,7 @@ class _ByKind:
 
     def __call__(self, completion: Completion, task: Task) -> Reward:
         score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
-        assert score is not None  # check_scorable refused such problems
+        assert score is not None  # check_scorable rejected such problems
         return score(completion, task)
 
 
@@ -185,12 +182,12 @@ def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
         raise ConfigError("reward: all weights are 0; give reward.code = 1.0")
     if kinds.answers and not (settings.math or judged):
         raise ConfigError(
-            "reward: the data has prompts with expected answers, and nothing compares answers with them. "
+            "reward: the data has prompts with expected answers, but no reward checks answers. "
             "Give reward.math = 1.0, a reward.function or a reward.model"
         )
     if kinds.neither and not judged:
         raise ConfigError(
-            "reward: the data has prompts without expected answers, and nothing scores their completions. "
+            "reward: the data has prompts without expected answers, but no reward scores their completions. "
             "Give a reward.function, a reward.model, or a column answer"
         )
 
@@ -246,18 +243,18 @@ def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimit
 
     Raises SandboxError, and ConfigError for invalid limits or if the packages differ from those of the run.
     """
-    box = settings.options().open(max_limits=_bounds(max_limits))
-    if settings.packages_sha256 not in ("", fingerprint(box.packages)):
-        box.close()
-        there = ", ".join(map(str, box.packages)) or "none"
+    sandbox = settings.options().open(max_limits=_to_limits(max_limits))
+    if settings.packages_sha256 not in ("", fingerprint(sandbox.packages)):
+        sandbox.close()
+        packages = ", ".join(map(str, sandbox.packages)) or "none"
         raise ConfigError(
-            f"programs would get other packages than at the start of the run: {there}. Install the same ones, or "
+            f"programs would get other packages than at the start of the run: {packages}. Install the same ones, or "
             "choose another --out."
         )
-    return box
+    return sandbox
 
 
-def _bounds(limits: config.ProgramLimitsConfig) -> Limits:
+def _to_limits(limits: config.ProgramLimitsConfig) -> Limits:
     bounds = {name: bound for name, bound in config.as_table(limits).items() if bound}
     try:
         return replace(limit_bounds.machine_limits(_UNBOUNDED_MB), **bounds)

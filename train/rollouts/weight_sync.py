@@ -1,9 +1,8 @@
-"""Weight updates of the sampler, and the proof that it uses them.
+"""Weight updates of the sampler, and three comparisons with the learner's log-probabilities.
 
-train/sampling/proof.py compares the sampler's checksums, and its log-probabilities on a probe, with the learner's. A
-new engine has no completions to probe with: it samples some, and the learner compares log-probabilities over those.
-That also detects log-probabilities before temperature, and options that change the distribution. `check_mismatch`
-compares both over the tokens of a batch.
+`publish` compares them, and checksums, on a probe from the last batch (train/sampling/proof.py). `compare_samples`
+compares them on new samples, for a new engine; it also detects log-probabilities before temperature, and options that
+change the distribution. `check_mismatch` compares them over a batch.
 """
 
 import logging
@@ -21,8 +20,8 @@ from train.weights.manifest import Probe
 
 log = logging.getLogger(__name__)
 
-_N_COMPLETIONS = 4  # compared between sampler and learner
-_COMPLETION_TOKENS = 64  # compared of each completion
+_N_COMPLETIONS = 4  # completions of a probe
+_COMPLETION_TOKENS = 64  # compared tokens of each completion
 
 Metrics = dict[str, float]
 
@@ -42,8 +41,8 @@ def publish(
     Raises ParityError above `max_error`, and SamplerError after `seconds`.
     """
     weights = learner.export_weights()
-    late = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
-    return call_with_timeout(lambda: sampler.update_weights(weights, version, probe, max_error), seconds, late)
+    timeout = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
+    return call_with_timeout(lambda: sampler.update_weights(weights, version, probe, max_error), seconds, timeout)
 
 
 def compare_samples(
@@ -58,16 +57,16 @@ def compare_samples(
     Raises ParityError and SamplerError as `publish` does.
     """
     sampling = SamplingParams(temperature=temperature, top_p=1.0, max_tokens=_COMPLETION_TOKENS, logprobs=True)
-    late = SamplerError(f"the engine did not sample {_COMPLETION_TOKENS} tokens within {seconds:g} s")
+    timeout = SamplerError(f"the engine did not sample {_COMPLETION_TOKENS} tokens within {seconds:g} s")
     results = call_with_timeout(
-        lambda: list(sampler.sample([(ids, number) for number, ids in enumerate(prompts)], sampling)), seconds, late
+        lambda: list(sampler.sample([(ids, number) for number, ids in enumerate(prompts)], sampling)), seconds, timeout
     )
     completions = [completion for _, completion in results if isinstance(completion, SampledCompletion)]
     if not completions:
-        raise SamplerError("the sampler refuses the prompts with which it is compared. Lower data.max_prompt_tokens")
+        raise SamplerError("the sampler refuses all prompts of the comparison. Lower data.max_prompt_tokens")
     if {version} != {token_version for each in completions for token_version in each.versions}:
         raise ParityError(f"the sampler reports that its weights are not version {version}")
-    by_learner = learner.compute_logprobs([_sequence(each.prompt_ids, each.token_ids) for each in completions])
+    by_learner = learner.compute_logprobs([_to_sequence(each.prompt_ids, each.token_ids) for each in completions])
     metrics = logprob_differences([logp_T.tolist() for logp_T in by_learner], [each.logprobs for each in completions])
     error = metrics[PARITY_METRIC]
     if not error <= max_error:
@@ -81,13 +80,13 @@ def compare_samples(
 
 
 def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
-    """Return truncated completions of the last batch with the learner's log-probabilities, before temperature.
+    """Return the beginnings of some completions of the last batch, with the learner's log-probabilities.
 
-    Sampled tokens differ less in half precision than prompt tokens, which are improbable. None if there are no
-    completions.
+    These are before temperature. Prompt tokens, which are improbable, would differ more in half precision. None if
+    there are no completions.
     """
     rollouts = [group[0] for group in groups if group[0].token_ids][:_N_COMPLETIONS]
-    sequences = [_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]
+    sequences = [_to_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]
     if not sequences:
         return None
     by_learner = learner.compute_logprobs(sequences, temperature=1.0)
@@ -103,20 +102,20 @@ def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fai
     fail_above  bound of mismatch/kl above which to raise ParityError, as for nan
     """
     kl = metrics.get("mismatch/kl", 0.0)
-    words = (
+    message = (
         f"step {step}: sampler and learner differ on the tokens of the batch, under the same weights:"
         f" mismatch/kl is {kl:.4g}, the 99th percentile of the differences of log-probabilities "
         f"{metrics.get('sampling/sampling_logp_difference/p99', nan):.4g}"
     )
     if isnan(kl) or kl > fail_above:
         raise ParityError(
-            f"{words}. engine.mismatch_stop allows {fail_above:g}. Compare the options of the engine with model.dtype; "
-            "checkpoints before this step are good."
+            f"{message}. engine.mismatch_stop allows {fail_above:g}. Compare the options of the engine with "
+            "model.dtype; checkpoints before this step are good."
         )
     if kl > alarm:
-        log.warning("%s. engine.mismatch_alarm is %g; training continues", words, alarm)
+        log.warning("%s. engine.mismatch_alarm is %g; training continues", message, alarm)
 
 
-def _sequence(prompt_ids: tuple[int, ...], token_ids: tuple[int, ...]) -> TrainingSequence:
-    none = (0.0,) * len(token_ids)
-    return TrainingSequence(prompt_ids, token_ids, none, none, False, 0.0)
+def _to_sequence(prompt_ids: tuple[int, ...], token_ids: tuple[int, ...]) -> TrainingSequence:
+    zeros = (0.0,) * len(token_ids)
+    return TrainingSequence(prompt_ids, token_ids, zeros, zeros, False, 0.0)

@@ -28,7 +28,7 @@ from train.errors import ConfigError
 from train.learning.attention import PACKED
 from train.learning.policy import Policy, add_lora_and_checkpointing, find_layers, load_hf_config
 from train.learning.sequences import PackedRow
-from train.rollouts.reward_model import model_parameters
+from train.rollouts.reward_model import count_parameters
 
 GB = 10**9
 _MEASURED_LAYERS = (2, 3)  # memory is linear in the number of layers from 2 on
@@ -391,7 +391,7 @@ def _reward_model(config: Config, number_bytes: int) -> dict[str, float]:
         return {}
     if config.reward.model_train_steps:
         number_bytes = _TRAINED_BYTES
-    return {"reward model": float(model_parameters(config.reward.model) * number_bytes + _REWARD_BATCH_BYTES)}
+    return {"reward model": float(count_parameters(config.reward.model) * number_bytes + _REWARD_BATCH_BYTES)}
 
 
 def _host_needs(

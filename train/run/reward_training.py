@@ -149,12 +149,12 @@ class RewardTraining:
         The loss is the mean of -log sigmoid(better - worse) over all pairs. Its gradient by the scores needs all
         scores; it is computed first, then backpropagated batch by batch.
         """
-        batches = self.model.batches(prompt, [text for text, _ in completions])
+        batches = self.model.make_batches(prompt, [text for text, _ in completions])
         values_N = torch.tensor([value for _, value in completions])
         scores_N = torch.full_like(values_N, math.nan)
         with torch.no_grad():
             for numbers, rows in batches:
-                scores_N[numbers] = self.model.outputs(rows)
+                scores_N[numbers] = self.model.compute_outputs(rows)
         known_N = ~scores_N.isnan()
         scores_N = scores_N.nan_to_num()
         better_NN = (values_N[:, None] > values_N) & known_N[:, None] & known_N
@@ -166,7 +166,7 @@ class RewardTraining:
         loss = -(F.logsigmoid(margin_NN) * better_NN).sum() / n_pairs
         (gradient_N,) = torch.autograd.grad(loss, scores_N)
         for numbers, rows in batches:
-            torch.autograd.backward(self.model.outputs(rows), gradient_N[numbers] * scale)
+            torch.autograd.backward(self.model.compute_outputs(rows), gradient_N[numbers] * scale)
         return loss.item(), float((better_NN & (margin_NN > 0)).sum()), float(n_pairs)
 
     def _save(self, step: int) -> None:

@@ -76,10 +76,10 @@ def test_what_was_asked_for_before_closing_is_scored(whole):
     begun, go_on = threading.Event(), threading.Event()
 
     class Held(RewardModel):
-        def outputs(self, rows):
+        def compute_outputs(self, rows):
             begun.set()
             assert go_on.wait(30)
-            return super().outputs(rows)
+            return super().compute_outputs(rows)
 
     score, scored = Held(whole, "cpu"), queue.SimpleQueue()
 

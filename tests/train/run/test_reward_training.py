@@ -99,7 +99,9 @@ def test_the_gradient_of_a_ranking_is_that_of_its_pairs(training):
     found = [weight.grad.clone() for weight in model.parameters()]
     for weight in model.parameters():
         weight.grad = None
-    one, two, three = (model.outputs(model.batches(PROMPTS[0], [text])[0][1])[0] for text, _ in answers[:3])
+    one, two, three = (
+        model.compute_outputs(model.make_batches(PROMPTS[0], [text])[0][1])[0] for text, _ in answers[:3]
+    )
     pairs = (one - two, one - three, three - two)
     expected = -sum(torch.nn.functional.logsigmoid(margin) for margin in pairs) / 3
     (expected * 0.5).backward()
