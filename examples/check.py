@@ -1,9 +1,6 @@
-"""Check the claims of the files in examples/problems: run every solution, and derive independently which rows are kept.
+"""A check of the claims in examples/problems, independent of curate/:  .venv/bin/python examples/check.py
 
-    .venv/bin/python examples/check.py
-
-It runs the samples' solutions without isolation, the slow ones up to their time limit, in about a minute. It is
-independent of the pipeline: it uses the verdicts that the samples state, and shares no code with curate/.
+It runs every solution without isolation, in about a minute, and derives from the verdicts which rows are kept.
 """
 
 import json
@@ -17,11 +14,11 @@ from typing import Any
 import encode
 from encode import Sample, Solution
 
-# Deliberate variants: they have nearly the same words, but different answers.
+# Deliberate variants: nearly the same words, but different answers.
 VARIANTS = {"taco/15-stamp-album-i", "taco/16-stamp-album-ii"}
 
 
-def seconds_allowed(sample: Sample) -> float:
+def time_limit_seconds(sample: Sample) -> float:
     return min(max(5 * sample.settings.get("seconds", 1.0), 6), 12)
 
 
@@ -31,10 +28,10 @@ def is_equal(printed: Any, expected: Any) -> bool:
     return printed == expected
 
 
-def outcome(solution: Solution, sample: Sample, hash_seed: int = 0) -> str:
+def run_tests(solution: Solution, sample: Sample, hash_seed: int = 0) -> str:
     for given, expected in sample.tests:
         try:
-            printed = encode.run(solution, sample, given, seconds=seconds_allowed(sample), hash_seed=hash_seed)
+            printed = encode.run(solution, sample, given, seconds=time_limit_seconds(sample), hash_seed=hash_seed)
         except subprocess.TimeoutExpired:
             return "slow"
         except subprocess.CalledProcessError as error:
@@ -44,22 +41,22 @@ def outcome(solution: Solution, sample: Sample, hash_seed: int = 0) -> str:
     return "accepted"
 
 
-def verdict(solution: Solution, sample: Sample) -> str:
-    """Return the verdict that the sample should state for the solution."""
+def judge(solution: Solution, sample: Sample) -> str:
+    """Return the right verdict of a solution; `flaky` if it depends on the hash seed."""
     if solution.language != "python":
         return "foreign"
-    first = outcome(solution, sample)
-    if first == "accepted" and any(outcome(solution, sample, hash_seed=seed) != first for seed in (1, 2, 3)):
+    first = run_tests(solution, sample)
+    if first == "accepted" and any(run_tests(solution, sample, hash_seed=seed) != first for seed in (1, 2, 3)):
         return "flaky"
     return first
 
 
-def verdicts_of(sample: Sample) -> dict[Solution, str]:
-    return {solution: verdict(solution, sample) for solution in sample.solutions}
+def judge_all(sample: Sample) -> dict[Solution, str]:
+    return {solution: judge(solution, sample) for solution in sample.solutions}
 
 
 def decide(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
-    """Return `keep`, or the first reason for rejection in the order of the pipeline. Duplicates are not considered."""
+    """Return `keep`, or the first reason for rejection in the order of the pipeline other than duplicates."""
     gold = [verdicts[solution] for solution in sample.gold]
     has_references = sample.source != "livecodebench"
     distinct = {json.dumps(test) for test in sample.tests}
@@ -104,17 +101,16 @@ def find_mistakes() -> list[str]:
     """Return a message for each false claim of the samples."""
     samples = encode.read_samples()
     messages = []
-
     with ThreadPoolExecutor(2) as pool:
-        verdicts = dict(zip(samples, pool.map(verdicts_of, samples.values()), strict=True))
-    for place, sample in samples.items():
+        verdicts = dict(zip(samples, pool.map(judge_all, samples.values()), strict=True))
+    for key, sample in samples.items():
         for solution in sample.solutions:
-            if (seen := verdicts[place][solution]) != solution.verdict:
-                messages.append(f"{place}: a solution marked {solution.verdict} is {seen}")
+            if (seen := verdicts[key][solution]) != solution.verdict:
+                messages.append(f"{key}: a solution marked {solution.verdict} is {seen}")
 
-    texts = {place: encode.statement(sample, samples) for place, sample in samples.items()}
-    fates = {place: decide(sample, texts[place], verdicts[place]) for place, sample in samples.items()}
-    words = {place: shingles(text) for place, text in texts.items()}
+    texts = {key: encode.statement(sample, samples) for key, sample in samples.items()}
+    fates = {key: decide(sample, texts[key], verdicts[key]) for key, sample in samples.items()}
+    words = {key: shingles(text) for key, text in texts.items()}
     for a, b in combinations(samples, 2):
         similarity = jaccard(words[a], words[b])
         if {a, b} == VARIANTS or similarity < 0.5:
@@ -123,16 +119,16 @@ def find_mistakes() -> list[str]:
         if similarity < 0.7:
             messages.append(f"{a} and {b} are neither duplicates nor clearly different: {similarity:.2f}")
         elif fates[a] == fates[b] == "keep":
-            removed = max(samples[a], samples[b], key=rank).place
+            removed = max(samples[a], samples[b], key=rank).key
             fates[removed] = "duplicate_exact" if texts[a] == texts[b] else "duplicate_near"
 
-    if jaccard(*(words[place] for place in VARIANTS)) < 0.7:
+    if jaccard(*(words[key] for key in VARIANTS)) < 0.7:
         messages.append(f"the variants {VARIANTS} should look like duplicates")
-    for place, sample in samples.items():
-        if fates[place] != sample.settings["expect"]:
-            messages.append(f"{place}: expect is {sample.settings['expect']}, but should be {fates[place]}")
+    for key, sample in samples.items():
+        if fates[key] != sample.settings["expect"]:
+            messages.append(f"{key}: expect is {sample.settings['expect']}, but should be {fates[key]}")
         length = len(sample.statement.split()) + sum(len(text.split()) for text in sample.sections.values())
-        print(f"{sample.row_id:28} {fates[place]:16} {len(sample.tests):2} tests, {length:3} words")
+        print(f"{sample.row_id:28} {fates[key]:16} {len(sample.tests):2} tests, {length:3} words")
     return messages
 
 

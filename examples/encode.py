@@ -3,12 +3,11 @@
     .venv/bin/python examples/encode.py            # write examples/raw and examples/expected.jsonl
     .venv/bin/python examples/encode.py --check    # only compare: exit status 1 if they are out of date
 
-A problem is one Markdown file: settings in TOML, the statement, `## Tests` (Python that lists the inputs) and `##
-Solution: VERDICT` sections. The trusted solution, the first one marked `accepted`, prints the expected outputs. A
-solution marked `kept back` is used here but not rendered. LiveCodeBench has no column for solutions, so none of its
-solutions is rendered. examples/README.md lists the settings.
+A problem is one Markdown file: settings in TOML (listed in examples/README.md), the statement, `## Tests` (Python that
+lists the inputs) and `## Solution: VERDICT` sections. The first solution marked `accepted` prints the expected outputs.
+Solutions marked `kept back` are not rendered; LiveCodeBench has no column for solutions.
 
-Solutions run here without isolation, since they are trusted. Do not run others with this script.
+Solutions run here without isolation: do not run untrusted ones with this script.
 """
 
 import argparse
@@ -40,7 +39,7 @@ TACO = RAW / "taco" / "train-00000-of-00001.parquet"
 SYNTHETIC1 = RAW / "synthetic1" / "train-00000-of-00001.parquet"
 LIVECODEBENCH = RAW / "livecodebench" / "test.jsonl"
 
-# Expected outputs and arguments of more than 4,300 digits are part of the sample.
+# Some expected outputs and arguments have more than 4,300 digits.
 sys.set_int_max_str_digits(0)
 
 
@@ -56,7 +55,7 @@ class Solution:
 class Sample:
     """One row to be rendered. Tests are (input, output) pairs: texts, or a list of arguments and a value."""
 
-    place: str  # such as taco/00-ferry-queue: source and file name
+    key: str  # such as taco/00-ferry-queue: source and file name
     settings: dict[str, Any]
     title: str
     statement: str
@@ -67,7 +66,7 @@ class Sample:
 
     @property
     def source(self) -> str:
-        return self.place.split("/")[0]
+        return self.key.split("/")[0]
 
     @property
     def entry_point(self) -> str | None:
@@ -75,8 +74,8 @@ class Sample:
 
     @property
     def row_id(self) -> str:
-        """Return the id of the row. TACO has none, so the position with which the file name begins identifies a row."""
-        name = self.place.split("/")[1]
+        """Return the id of the row. TACO has none, so the number at the beginning of the file name is its id."""
+        name = self.key.split("/")[1]
         return f"{self.source}/{self.settings.get('id', int(name.split('-')[0]))}"
 
     @property
@@ -100,38 +99,38 @@ def read_sample(path: Path) -> Sample:
     inputs: tuple[Any, ...] = ()
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
         if heading == "Tests":
-            inputs = listed_inputs(fence(text)[1])
+            inputs = list_inputs(fence(text)[1])
         elif heading.startswith("Solution: "):
             verdict, _, kept = heading.removeprefix("Solution: ").partition(", ")
             solutions.append(Solution(verdict, *fence(text), kept_back=kept == "kept back"))
         else:
             sections[heading] = text.strip()
-    place = f"{path.parent.name}/{path.stem}"
-    return Sample(place, tomllib.loads(front), title, statement.strip(), sections, tuple(solutions), inputs)
+    key = f"{path.parent.name}/{path.stem}"
+    return Sample(key, tomllib.loads(front), title, statement.strip(), sections, tuple(solutions), inputs)
 
 
 def fence(text: str) -> tuple[str, str]:
     return re.search(r"^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE).groups()
 
 
-def listed_inputs(code: str) -> tuple[Any, ...]:
+def list_inputs(code: str) -> tuple[Any, ...]:
     names: dict[str, Any] = {}
     exec(code, names)
     return tuple(names["tests"])
 
 
 def read_samples() -> dict[str, Sample]:
-    """Return every sample with its tests by place, in the order of sources and file names."""
+    """Return every sample with its tests by key, in the order of sources and file names."""
     paths = [path for source in RENDERERS for path in sorted((PROBLEMS / source).glob("*.md"))]
-    samples = {sample.place: sample for sample in map(read_sample, paths)}
+    samples = {sample.key: sample for sample in map(read_sample, paths)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         own = [sample for sample in samples.values() if sample.inputs]
-        for sample, outputs in zip(own, pool.map(expected_outputs, own), strict=True):
-            samples[sample.place] = replace(sample, tests=tuple(zip(sample.inputs, outputs, strict=True)))
+        for sample, outputs in zip(own, pool.map(compute_outputs, own), strict=True):
+            samples[sample.key] = replace(sample, tests=tuple(zip(sample.inputs, outputs, strict=True)))
     for sample in list(samples.values()):
-        if place := sample.settings.get("tests_of"):
-            tests = samples[place].tests[: sample.settings.get("first_tests")]
-            samples[sample.place] = replace(sample, tests=tests)
+        if key := sample.settings.get("tests_of"):
+            tests = samples[key].tests[: sample.settings.get("first_tests")]
+            samples[sample.key] = replace(sample, tests=tests)
     return samples
 
 
@@ -169,7 +168,7 @@ def run(solution: Solution, sample: Sample, given: Any, *, seconds: float = 600,
     return json.loads(done.stdout) if sample.entry_point else done.stdout
 
 
-def expected_outputs(sample: Sample) -> list[Any]:
+def compute_outputs(sample: Sample) -> list[Any]:
     return [run(sample.trusted, sample, given) for given in sample.inputs]
 
 
@@ -177,9 +176,9 @@ def expected_outputs(sample: Sample) -> list[Any]:
 
 
 def statement(sample: Sample, samples: dict[str, Sample]) -> str:
-    """Return the statement in the layout of its source: the same sections under that source's headers."""
-    if place := sample.settings.get("statement_of"):
-        return statement(samples[place], samples)
+    """Return the statement in the layout of its source."""
+    if key := sample.settings.get("statement_of"):
+        return statement(samples[key], samples)
     shown = sample.tests[: sample.settings.get("examples", 2)]
     if sample.entry_point:
         return "\n".join([sample.statement, "", *call_examples(sample, shown), *constraints(sample)])
@@ -190,12 +189,7 @@ def statement(sample: Sample, samples: dict[str, Sample]) -> str:
             parts += [header.format(name), sample.sections[name]]
     if sample.source == "livecodebench":
         for number, (given, output) in enumerate(shown, start=1):
-            parts += [
-                f"Sample Input {number}",
-                given.rstrip("\n"),
-                f"Sample Output {number}",
-                output.rstrip("\n"),
-            ]
+            parts += [f"Sample Input {number}", given.rstrip("\n"), f"Sample Output {number}", output.rstrip("\n")]
     elif shown:
         parts.append(header.format("Examples"))
         for given, output in shown:
@@ -258,7 +252,7 @@ def taco_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, Any]:
         "source": settings["platform"],
         "tags": repr(settings.get("tags", [])),
         "skill_types": "[]",
-        "url": f"https://example.org/{settings['platform']}/{sample.place.split('-', 1)[1]}",
+        "url": f"https://example.org/{settings['platform']}/{sample.key.split('-', 1)[1]}",
         "time_limit": f"{seconds} seconds" if seconds else None,
         "picture_num": str(settings.get("pictures", 0)) if stdin else None,
         "memory_limit": "256.0 megabytes" if stdin else None,
@@ -299,7 +293,7 @@ GAVE_UP = "I tried a direct simulation, but I ran out of room before the code wa
 
 
 def synthetic1_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    """Return two rows for each problem, not adjacent: first all first responses, then the second ones in reverse."""
+    """Return two rows for each problem: all first responses, then the second ones in reverse order."""
     pairs = [synthetic1_pair(sample, samples) for sample in samples.values() if sample.source == "synthetic1"]
     return [first for first, _ in pairs] + [second for _, second in reversed(pairs)]
 
@@ -309,7 +303,7 @@ def synthetic1_pair(sample: Sample, samples: dict[str, Sample]) -> tuple[dict[st
     shared = {
         "problem_id": settings["id"],
         "source": settings["platform"],
-        "in_source_id": sample.place.split("-", 1)[1],
+        "in_source_id": sample.key.split("-", 1)[1],
     }
     if "answer" in settings:
         shared |= {
@@ -330,17 +324,12 @@ def synthetic1_pair(sample: Sample, samples: dict[str, Sample]) -> tuple[dict[st
             "verification_info": repr(synthetic1_tests(sample)),
             "metadata": repr(synthetic1_metadata(sample)),
         }
-        answers = [
-            (
-                f"Let me work through the constraints first.\n\n{fenced(solution)}",
-                float(solution.verdict == "accepted"),
-            )
-            for solution in sample.gold
-        ]
-        answers = (answers + [(GAVE_UP, 0.0), (GAVE_UP, 0.0)])[:2]
+        thought = "Let me work through the constraints first.\n\n"
+        answers = [(thought + fenced(solution), float(solution.verdict == "accepted")) for solution in sample.gold]
+        answers = [*answers, (GAVE_UP, 0.0), (GAVE_UP, 0.0)][:2]
     first, second = (
         {
-            "response_id": f"{settings['id']}_{digest(f'{sample.place} {number}')}",
+            "response_id": f"{settings['id']}_{digest(f'{sample.key} {number}')}",
             "llm_response": answer,
             "score": score,
             "verification_result_info": repr({"failure_reason": "no_code_block"}) if answer == GAVE_UP else "{}",
@@ -355,7 +344,7 @@ def digest(text: str) -> str:
 
 
 def synthetic1_prompt(sample: Sample, samples: dict[str, Sample]) -> str:
-    parts = [f"Solve the following coding problem using the programming language {written_in(sample)}:"]
+    parts = [f"Solve the following coding problem using the programming language {language_of(sample)}:"]
     parts.append(statement(sample, samples))
     if sample.entry_point:
         parts += ["The function to implement:", sample.settings["starter"] + "\n"]
@@ -364,7 +353,7 @@ def synthetic1_prompt(sample: Sample, samples: dict[str, Sample]) -> str:
     return "\n\n".join([*parts, "Now solve the problem and return the code."])
 
 
-def written_in(sample: Sample) -> str:
+def language_of(sample: Sample) -> str:
     return sample.gold[0].language if sample.gold else "python"
 
 
@@ -377,7 +366,7 @@ def synthetic1_tests(sample: Sample) -> dict[str, Any]:
     if sample.entry_point:
         shape = {"type": "function_call", "fn_name": sample.entry_point}
     cases = [shape | {"input": given, "output": output} for given, output in sample.tests]
-    return {"language": written_in(sample), "test_cases": cases}
+    return {"language": language_of(sample), "test_cases": cases}
 
 
 def synthetic1_metadata(sample: Sample) -> dict[str, Any]:
@@ -386,7 +375,7 @@ def synthetic1_metadata(sample: Sample) -> dict[str, Any]:
         "difficulty": sample.settings.get("difficulty"),
         "memory_limit": None if sample.entry_point else "256.0 megabytes",
         "memory_limit_bytes": None,
-        "problem_url": f"https://example.org/{sample.settings['platform']}/{sample.place.split('-', 1)[1]}",
+        "problem_url": f"https://example.org/{sample.settings['platform']}/{sample.key.split('-', 1)[1]}",
         "time_limit": f"{seconds} seconds" if seconds else None,
     }
 
@@ -436,15 +425,15 @@ RENDERERS = {"taco": taco_rows, "synthetic1": synthetic1_rows, "livecodebench": 
 
 
 def expected_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    """Return the expected fate of each problem in the pipeline; `file` names the file that states the reason."""
+    """Return whether the pipeline should keep each problem, or the reason of its rejection."""
     rows = []
     for sample in samples.values():
         reason = sample.settings["expect"]
         row = {"id": sample.row_id, "expect": "keep" if reason == "keep" else "reject"}
         row["reason"] = None if reason == "keep" else reason
-        if place := sample.settings.get("duplicate_of"):
-            row["duplicate_of"] = samples[place].row_id
-        rows.append(row | {"file": f"problems/{sample.place}.md"})
+        if key := sample.settings.get("duplicate_of"):
+            row["duplicate_of"] = samples[key].row_id
+        rows.append(row | {"file": f"problems/{sample.key}.md"})
     return rows
 
 
@@ -452,8 +441,8 @@ def json_lines(rows: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def readable(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a LiveCodeBench row with its private tests decompressed, since versions of zlib compress differently."""
+def decompress_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a LiveCodeBench row with its private tests decompressed: versions of zlib compress differently."""
     private = row["private_test_cases"]
     packed = b"" if private.startswith("[") else zlib.decompress(base64.b64decode(private))
     return row | {"private_test_cases": packed or private}
@@ -471,14 +460,14 @@ def write(samples: dict[str, Sample]) -> None:
     EXPECTED.write_text(json_lines(expected_rows(samples)))
 
 
-def out_of_date(samples: dict[str, Sample]) -> list[Path]:
-    """Return the files with outdated content, independently of the versions of pyarrow and zlib that wrote them."""
+def find_stale_files(samples: dict[str, Sample]) -> list[Path]:
+    """Return the files with outdated content, whatever versions of pyarrow and zlib wrote them."""
     lines = LIVECODEBENCH.read_text().splitlines()
     fresh = {
         TACO: pq.read_table(TACO).to_pylist() == taco_rows(samples),
         SYNTHETIC1: pq.read_table(SYNTHETIC1).to_pylist() == synthetic1_rows(samples),
-        LIVECODEBENCH: [readable(json.loads(line)) for line in lines]
-        == [readable(row) for row in livecodebench_rows(samples)],
+        LIVECODEBENCH: [decompress_row(json.loads(line)) for line in lines]
+        == [decompress_row(row) for row in livecodebench_rows(samples)],
         EXPECTED: EXPECTED.read_text() == json_lines(expected_rows(samples)),
     }
     return [path for path, same in fresh.items() if not same]
@@ -486,7 +475,7 @@ def out_of_date(samples: dict[str, Sample]) -> list[Path]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Render examples/problems into examples/raw.")
-    parser.add_argument("--check", action="store_true", help="compare with the files that are there, write nothing")
+    parser.add_argument("--check", action="store_true", help="compare with the existing files, and write nothing")
     check = parser.parse_args().check
     samples = read_samples()
     if not check:
@@ -494,7 +483,7 @@ def main() -> int:
         for path in (TACO, SYNTHETIC1, LIVECODEBENCH, EXPECTED):
             print(f"{path.stat().st_size:8,} bytes  {path.relative_to(HERE.parent)}")
         return 0
-    stale = out_of_date(samples)
+    stale = find_stale_files(samples)
     for path in stale:
         print(f"{path.relative_to(HERE.parent)} is out of date: run {Path(sys.argv[0])}", file=sys.stderr)
     return 1 if stale else 0

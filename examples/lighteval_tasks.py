@@ -5,8 +5,7 @@ A file in the same folder, for `--custom-tasks`, needs two lines:
     from lighteval_tasks import lighteval_task
     TASKS_TABLE = [lighteval_task("humaneval+=HumanEvalPlus.jsonl.gz", n=8)]
 
-lighteval first samples all completions into its cache. Then the completions of a task are judged together, in a sandbox
-that is open only for them.
+lighteval samples all completions into its cache. Then the completions of a task are judged together in one sandbox.
 """
 
 import hashlib
@@ -47,13 +46,12 @@ _SPLIT = "test"
 
 @dataclass(frozen=True)
 class SuiteRequest:
-    """The suite of a task. It holds no tests: lighteval copies and prints it.
+    """The suite of a task, without its tests: lighteval copies and prints it.
 
-    suite     as behind `curate evaluate --suite`: NAME, NAME=LOCATION or NAME?option=value
-    window    FROM..TO, the first and the last day of contests, both included; empty: the protocol's, or else all
-    protocol  name of a protocol, see `curate evaluate --protocol`; empty: none. Its temperature and top_p have to be
-              given to lighteval, as for every task
-    form      form of the prompt, see `curate evaluate --form`; empty: the protocol's, or else curate's
+    suite     as for `curate evaluate --suite`: NAME, NAME=LOCATION or NAME?option=value
+    window    FROM..TO, the first and the last day of contests, inclusive; empty for the protocol's, or else all
+    protocol  as for `curate evaluate --protocol`; empty for none. Pass its temperature and top_p to lighteval
+    form      form of the prompt, as for `curate evaluate --form`; empty for the protocol's, or else curate's
     """
 
     suite: str
@@ -71,16 +69,15 @@ class SuiteRequest:
 def load_exercises(request: SuiteRequest) -> Mapping[str, Exercise]:
     """Return the exercises of a suite by their ids.
 
-    Raises CurateError if the suite cannot be read, and for forms in which the model continues a partial text, which
-    lighteval does not reliably support.
+    Raises CurateError if the suite cannot be read, and for forms in which the model continues a partial text.
     """
     name, location = parse_suite(request.suite)
     settings = request.settings()
     found = read_exercises(location, settings.window, suite=name, settings=settings)
     if any(isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user" for exercise in found):
         raise CurateError(
-            f"{request.suite}: in this form the model continues a text that is already begun, which this harness "
-            "cannot ask for. Use `curate evaluate`, or another form, such as evalplus-thinking."
+            f"{request.suite}: in this form the model continues a partial text, which lighteval does not support; "
+            "use `curate evaluate`, or another form, such as evalplus-thinking"
         )
     return {exercise.id: exercise for exercise in found}
 
@@ -90,11 +87,11 @@ def lighteval_task(
 ) -> LightevalTaskConfig:
     """Return the task of a suite, with pass@1 by curate's judges as its metric.
 
-    n         number of samples per problem; None: the protocol's, or else that of `curate evaluate`
-    name      the task's name in lighteval; empty: "curate_" and the name of the suite
+    n     number of samples per problem; None for the protocol's, or else that of `curate evaluate`
+    name  the task's name in lighteval; empty for "curate_" and the name of the suite
 
     The other arguments are those of SuiteRequest. lighteval reads problems from files, so ids and prompts are written
-    to ~/.cache/curate. Raises CurateError for a suite that does not exist, and as load_exercises does.
+    to ~/.cache/curate. Raises CurateError for unknown suites, and as load_exercises does.
     """
     request = SuiteRequest(suite, window, protocol, form)
     used = request.settings()
@@ -121,16 +118,16 @@ def lighteval_task(
 
 
 class SolveRateMetric(SamplingMetric, SampleLevelComputation):
-    """For each problem, the share of its samples that are right.
+    """The share of right samples, by problem.
 
-    Samples without a verdict count neither as right nor as wrong. A problem without any verdict is excluded from the
-    mean, and the standard error is then NaN.
+    Samples without a verdict do not count. A problem without any verdict is excluded from the mean, and the standard
+    error is then NaN.
     """
 
     def __init__(self, request: SuiteRequest, n: int) -> None:
         super().__init__()
         self.request = request
-        self.n = n  # lighteval sets it for a task that is called NAME@n=8
+        self.n = n  # lighteval sets it for a task named NAME@n=8
 
     def num_samples(self) -> int:
         return self.n
@@ -139,35 +136,35 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
         """Judge the completions of all problems. Raises CurateError if the sandbox fails repeatedly."""
         exercises = load_exercises(self.request)
         answers = [
-            (place, exercises[doc.specific[_EXERCISE]], text)
-            for place, (doc, response) in enumerate(zip(docs, responses, strict=True))
+            (index, exercises[doc.specific[_EXERCISE]], text)
+            for index, (doc, response) in enumerate(zip(docs, responses, strict=True))
             for text in response.final_text
         ]
         right: defaultdict[int, list[bool]] = defaultdict(list)
         with options_from_environment().open() as sandbox:
-            for place, verdict in _verdicts(answers, sandbox):
-                right[place].append(verdict == ACCEPTED)
-        return [sum(right[place]) / len(right[place]) if right[place] else math.nan for place in range(len(docs))]
+            for index, verdict in _judge(answers, sandbox):
+                right[index].append(verdict == ACCEPTED)
+        return [sum(right[index]) / len(right[index]) if right[index] else math.nan for index in range(len(docs))]
 
 
 def mean_judged_share(shares: Sequence[float]) -> float:
-    """Return the mean of the shares of problems with a verdict; NaN if there are none."""
+    """Return the mean of the shares other than NaN; NaN if there are none."""
     known = [share for share in shares if not math.isnan(share)]
     return sum(known) / len(known) if known else math.nan
 
 
-def _verdicts(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> list[tuple[int, str]]:
-    """Return (place, verdict) of each answer that has a verdict."""
+def _judge(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> list[tuple[int, str]]:
+    """Return (index, verdict) of each judged completion."""
 
     def judge(answer: tuple[int, Exercise, str], time_factor: float) -> JudgeResult:
         return answer[1].judge_completion(answer[2], sandbox, time_factor=time_factor)
 
     verdicts = []
-    for (place, exercise, _), found in judge_all(answers, judge, sandbox):
+    for (index, exercise, _), found in judge_all(answers, judge, sandbox):
         if isinstance(found, Exception):
-            log.warning("%s: an answer is not scored: %s", exercise.id, found)
+            log.warning("%s: no verdict for a completion: %s", exercise.id, found)
         else:
-            verdicts.append((place, found.verdict))
+            verdicts.append((index, found.verdict))
     return verdicts
 
 
@@ -192,10 +189,10 @@ def _row(exercise: Exercise) -> dict[str, str]:
 
 
 def _write_rows(rows: list[dict[str, str]]) -> Path:
-    """Return the folder of a data set with these rows."""
+    """Write a dataset with these rows, and return its folder."""
     content = "".join(json.dumps(row) + "\n" for row in rows)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "lighteval"
     folder = cache / hashlib.sha256(content.encode()).hexdigest()[:16]
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / f"{_SPLIT}.jsonl", content)  # another process may read the file
+    write_atomic(folder / f"{_SPLIT}.jsonl", content)  # another process may read the file concurrently
     return folder

@@ -2,8 +2,8 @@
 
     python examples/own_stage.py --max-words 200 --out short        (examples/raw/taco is the source)
 
-The stage is one more entry in the list of stages. Its options are part of the dataset's plan, its rejections are in
-the table `rejected`, and they are counted in the manifest, the report and the card like those of any other stage.
+Its options are part of the dataset's plan. Its rejections are in the table `rejected`, the manifest, the report and the
+card, like those of any other stage.
 """
 
 import argparse
@@ -17,7 +17,7 @@ RAW = Path(__file__).parent / "raw" / "taco"
 
 
 class ShortStatements(ProblemStage[int]):
-    """Rejects problems with statements of more than `max_words` words. The record of a problem is their number."""
+    """A stage that rejects statements of more than `max_words` words. The record of a problem is their number."""
 
     name = "short statements"
     record_type = int

@@ -1,4 +1,4 @@
-"""A smoke test of training on one GPU. Each of these modules is a check: a process with its own time limit.
+"""A smoke test of training on one GPU. Each of these modules is a check, a process with its own time limit.
 
 machine.py   GPU, driver, versions, free memory, runner of vLLM; makes the model of all checks
 kernels.py   packed attention, exact logits, the fused optimizer and an update, compared with the CPU
@@ -10,5 +10,5 @@ run.py       `curate train`, killed and resumed
 ranks.py     a learner on two GPUs against one
 transfer.py  new weights from GPU to GPU
 
-bars.py has their measurements and thresholds, setup.py their shared code. __main__.py runs them one after another.
+__main__.py runs the checks, bars.py has their figures and thresholds, setup.py their shared code.
 """

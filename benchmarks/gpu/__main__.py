@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu.bars import BARS, FAIL, PASS, SKIP, SLOW, Value
+from benchmarks.gpu.bars import BARS, FAIL, MARK, PASS, SKIP, SLOW, Value
 from benchmarks.record import RESULTS, ROOT, describe_machine
 
 TOTAL_SECONDS = 480
@@ -28,7 +28,6 @@ GPUS = {"ranks": 2, "transfer": 2}  # all others need one
 _MIN_SECONDS = 20  # with less time left, a check is skipped
 _CPU_FACTOR = 10  # multiple of the time limits on CPUs
 _TAIL_LINES = 12  # of a check's output
-_MARK = "figure: "  # see setup.py, which imports torch
 
 
 class CheckEnd(NamedTuple):
@@ -40,7 +39,7 @@ class CheckEnd(NamedTuple):
 
     @property
     def failure(self) -> str:
-        """Return why figures are missing."""
+        """The reason of missing figures."""
         how = f"status {self.status}" if self.status is not None else f"its time was over after {self.seconds:.0f} s"
         return f"not measured: {how}"
 
@@ -48,7 +47,7 @@ class CheckEnd(NamedTuple):
 def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Callable[[str, Value], None]) -> CheckEnd:
     """Run a check in a new process group, and kill the group at the time limit.
 
-    figure: called with the name and the value of each figure, as soon as it is printed
+    figure: called with the name and the value of each printed figure
     """
     began, tail = time.monotonic(), deque[str](maxlen=_TAIL_LINES)
     process = subprocess.Popen(
@@ -60,12 +59,12 @@ def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Call
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                if line.startswith(_MARK):
-                    figure(*json.loads(line.removeprefix(_MARK)))
+                if line.startswith(MARK):
+                    figure(*json.loads(line.removeprefix(MARK)))
                 elif line.strip():
                     tail.append(line.rstrip())
 
-    reader = threading.Thread(target=read, daemon=True)  # a process that escapes the group may hold the pipe
+    reader = threading.Thread(target=read, daemon=True)  # a process outside the group may keep the pipe open
     reader.start()
     status = None
     try:
@@ -80,14 +79,17 @@ def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Call
 
 
 class Table:
-    """Prints a line for each figure, and keeps it as a row of the file."""
+    """A printed table of figures, whose rows are also written to a file."""
 
     def __init__(self, *, on_cpu: bool) -> None:
         self._on_cpu = on_cpu
         self.rows: list[dict[str, Any]] = []
 
     def add(self, check: str, figure: str, value: Value, result: str = "", reason: str = "") -> None:
-        """Print and keep a figure. result: overrides the result of its bar"""
+        """Print a figure and add its row.
+
+        result: overrides the result of its bar
+        """
         bar = BARS[check][figure]
         bounds = "-" if self._on_cpu and bar.is_speed else str(bar)
         result = result or bar.judge(value, on_cpu=self._on_cpu)
@@ -102,14 +104,13 @@ class Table:
         self.rows.append({**row, "result": result, "reason": reason})
 
     def add_missing(self, check: str, result: str, reason: str) -> None:
-        """Add the missing figures of a check."""
-        there = {row["figure"] for row in self.rows if row["check"] == check}
-        for figure in (figure for figure in BARS[check] if figure not in there):
+        present = {row["figure"] for row in self.rows if row["check"] == check}
+        for figure in (figure for figure in BARS[check] if figure not in present):
             self.add(check, figure, None, result, reason)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 1 if a figure failed, else 0; slow ones do not count."""
+    """Return 1 if a figure failed, else 0; slow figures do not fail."""
     parser = argparse.ArgumentParser(prog="benchmarks/gpu.sh", description=__doc__)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"{', '.join(SECONDS)}  [default: all]")
     parser.add_argument("--cpu", action="store_true", help="try everything with tiny shapes, without bars of speed")

@@ -8,6 +8,7 @@ from benchmarks.record import ROOT
 
 _PINNED = dict(re.findall(r'"(torch|vllm)==([^"]+)"', (ROOT / "pyproject.toml").read_text()))
 
+MARK = "figure: "  # before the name and value of a figure in the output of a check
 Value = float | str | None  # None: not measurable on this machine
 PASS, SLOW, FAIL, SKIP = "pass", "slow", "fail", "skip"
 
@@ -15,8 +16,8 @@ PASS, SLOW, FAIL, SKIP = "pass", "slow", "fail", "skip"
 class Bar(NamedTuple):
     """The bounds of a figure.
 
-    text      prefix of a textual figure
-    is_speed  whether missing the bar means SLOW, not FAIL; ignored on CPUs
+    text      required prefix of a textual figure
+    is_speed  a figure outside the bar is SLOW, not FAIL; on CPUs it passes
     """
 
     unit: str = ""
@@ -61,7 +62,7 @@ BARS: dict[str, dict[str, Bar]] = {
         "torch": Bar(text=_PINNED["torch"], reason="pyproject.toml pins it"),
         "vllm": Bar(text=_PINNED["vllm"], reason="pyproject.toml pins it: its Python interface changes each month"),
         "runner": Bar(),  # vLLM's model runner: V1 or V2
-        "free_share": Bar("of GPU", 0.97, reason="another process uses this GPU; nvidia-smi shows which"),
+        "free_share": Bar("of GPU", 0.97, reason="another process uses this GPU; type nvidia-smi to find it"),
         "host_free_gib": Bar("GiB", 56, reason="two copies of weights and moments, of 20 GiB each, and the processes"),
         "disk_free_gib": Bar("GiB", 50, reason="two checkpoints of 20 GiB each, and the model twice"),
         "model_seconds": Bar("s"),

@@ -1,4 +1,4 @@
-"""vLLM and a learner in one process on one GPU, as in `curate train`, and their interplay.
+"""vLLM and a learner in one process on one GPU, as in `curate train`.
 
 Version 1 of the weights is loaded first, 2 after the engine has slept, 3 and 4 in the middle of completions.
 """
@@ -13,8 +13,8 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.learner import ENGINE, GIB, LEARNER, plan
-from benchmarks.gpu.setup import Work, open_learner, sequence, timed, token_ids, update
+from benchmarks.gpu.learner import ENGINE, GIB, LEARNER, plan_memory
+from benchmarks.gpu.setup import Work, draw_token_ids, make_sequence, open_learner, time_call, update
 from train.learning.learner import Learner
 from train.learning.policy import load_hf_config
 from train.learning.sequences import TrainingSequence
@@ -28,47 +28,47 @@ from train.sampling.vllm import VllmSampler
 from train.weights.manifest import Probe
 
 ANY_ERROR = 1e9  # measure only: bars.py has the bound
-START_SECONDS = 600.0  # longer than the check may take
+START_SECONDS = 600.0  # above the time limit of the check
 TRAINED_ANSWERS = 64  # of the sampled completions
 
 
 def main(work: Work) -> None:
-    run = work.settings()
+    run = work.make_config()
     learner, engines, before = open_learner(run), [], free_bytes()
 
     def start() -> VllmSampler:
         engines.append(open_engine_in_process(run))
         return engines[0]
 
-    seconds, sampler = timed(lambda: SamplerThread(start, seconds=START_SECONDS))
+    seconds, sampler = time_call(lambda: SamplerThread(start, seconds=START_SECONDS))
     pair = Pair(work, learner, sampler, engines[0])
     cache, used = pair.engine._engine.vllm_config.cache_config, before - free_bytes()
     n_tokens = cache.num_gpu_blocks * cache.block_size
     work.report(start_seconds=seconds, cache_tokens=n_tokens)
-    with work.part():
-        planned, text_config = plan(run, ENGINE), load_hf_config(run.model.path).get_text_config()
+    with work.catch_errors():
+        planned, text_config = plan_memory(run, ENGINE), load_hf_config(run.model.path).get_text_config()
         held = planned["weights"] + n_tokens * cache_bytes_per_token(text_config, 2)
         share = 0.0 if work.on_cpu else run.engine.memory_share * torch.cuda.mem_get_info()[1]
         work.report(overhead_of_plan=(share - held) / planned["overhead"] if share else None)
-    with work.part():
-        seconds, metrics = timed(lambda: publish(learner, sampler, 1, pair.probe(), max_error=ANY_ERROR))
+    with work.catch_errors():
+        seconds, metrics = time_call(lambda: publish(learner, sampler, 1, pair.make_probe(), max_error=ANY_ERROR))
         work.report(load_seconds=seconds, prompt_parity=metrics[PARITY_METRIC])
-    with work.part():
-        work.report(sampled_parity=pair.sampled_parity(1))
+    with work.catch_errors():
+        work.report(sampled_parity=pair.measure_parity(1))
     tokens_per_second, answers = pair.sample()
     work.report(tokens_per_second=tokens_per_second)
     batch = [
-        sequence(each.prompt_ids, each.token_ids, random.choice((-1.0, 1.0)), each.logprobs)
+        make_sequence(each.prompt_ids, each.token_ids, random.choice((-1.0, 1.0)), each.logprobs)
         for each in answers[:TRAINED_ANSWERS]
     ]
-    with work.part():
+    with work.catch_errors():
         metrics = update(learner, batch)
         work.report(mismatch_kl=metrics["mismatch/kl"], grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
-    with work.part():
-        pair.take_turns(batch, used, plan(run, LEARNER)["sleeping engine"])
-    with work.part():
+    with work.catch_errors():
+        pair.take_turns(batch, used, plan_memory(run, LEARNER)["sleeping engine"])
+    with work.catch_errors():
         pair.train_while_sampling(batch, tokens_per_second)
-    with work.part():
+    with work.catch_errors():
         pair.load_in_flight()
     sampler.close()
     learner.close()
@@ -80,27 +80,27 @@ class Pair:
     def __init__(self, work: Work, learner: Learner, sampler: SamplerThread, engine: VllmSampler) -> None:
         self.work, self.learner, self.sampler, self.engine = work, learner, sampler, engine
         rng, sizes = random.Random(0), work.sizes
-        self.prompts = [token_ids(rng, sizes.shape, sizes.prompt_tokens // 2) for _ in range(sizes.groups)]
+        self.prompts = [draw_token_ids(rng, sizes.shape, sizes.prompt_tokens // 2) for _ in range(sizes.groups)]
 
     def sample(self) -> tuple[float, list[SampledCompletion]]:
         """Return tokens per second, and all completions of the prompts."""
-        asked = [(ids, seed) for ids in self.prompts for seed in range(self.work.sizes.group_answers)]
+        seeded = [(ids, seed) for ids in self.prompts for seed in range(self.work.sizes.group_answers)]
         sampling = SamplingParams(1.0, 1.0, self.work.sizes.answer_tokens, logprobs=True)
         began = time.monotonic()
-        answers = [answer for _, answer in self.sampler.sample(asked, sampling)]
-        seconds = time.monotonic() - began  # without waiting for concurrent work of the learner
-        drawn = [answer for answer in answers if isinstance(answer, SampledCompletion)]
-        assert len(drawn) == len(asked), answers
-        return sum(answer.n_tokens for answer in drawn) / seconds, drawn
+        answers = [answer for _, answer in self.sampler.sample(seeded, sampling)]
+        seconds = time.monotonic() - began  # without concurrent work of the learner
+        completions = [answer for answer in answers if isinstance(answer, SampledCompletion)]
+        assert len(completions) == len(seeded), answers
+        return sum(completion.n_tokens for completion in completions) / seconds, completions
 
-    def sampled_parity(self, version: int) -> float:
+    def measure_parity(self, version: int) -> float:
         """Return the parity of engine and learner on newly sampled tokens."""
         limits = {"temperature": 1.0, "max_error": ANY_ERROR}
         return compare_samples(self.learner, self.sampler, version, self.prompts, **limits)[PARITY_METRIC]
 
-    def probe(self) -> Probe:
+    def make_probe(self) -> Probe:
         """Return all tokens but the first of each prompt, with the learner's log-probabilities."""
-        sequences = [sequence(ids[:1], ids[1:]) for ids in self.prompts]
+        sequences = [make_sequence(ids[:1], ids[1:]) for ids in self.prompts]
         by_learner = self.learner.compute_logprobs(sequences, temperature=1.0)
         return Probe(tuple(self.prompts), tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
@@ -108,7 +108,7 @@ class Pair:
         """Put the engine to sleep during an update, and wake it with the new weights.
 
         used      bytes that the engine allocated at its start
-        may_keep  bytes that a sleeping engine may keep, by the plan
+        may_keep  planned bytes of a sleeping engine
         """
         on_cpu, before = self.work.on_cpu, free_bytes()
         self.sampler.sleep()
@@ -116,20 +116,23 @@ class Pair:
         kept = (used - lent) / may_keep
         self.work.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
         update(self.learner, batch)
-        probe = self.probe()
-        seconds, _ = timed(lambda: publish(self.learner, self.sampler, 2, probe, max_error=ANY_ERROR))
-        self.work.report(wake_seconds=seconds, woken_parity=self.sampled_parity(2))
+        probe = self.make_probe()
+        seconds, _ = time_call(lambda: publish(self.learner, self.sampler, 2, probe, max_error=ANY_ERROR))
+        self.work.report(wake_seconds=seconds, woken_parity=self.measure_parity(2))
         self.work.report(not_regained_gib=None if on_cpu else (before - free_bytes()) / GIB)
 
     def train_while_sampling(self, batch: Sequence[TrainingSequence], alone: float) -> None:
-        """Make updates while the engine samples, as in one-off. alone: tokens per second without updates"""
-        seconds, _ = timed(lambda: update(self.learner, batch))
+        """Make updates while the engine samples, as in one-off.
+
+        alone: tokens per second without updates
+        """
+        seconds, _ = time_call(lambda: update(self.learner, batch))
         speeds: list[float] = []
         sampling = threading.Thread(target=lambda: speeds.append(self.sample()[0]), daemon=True)
         began, n_updates = time.monotonic(), 0
         sampling.start()
         while sampling.is_alive():
-            timed(lambda: update(self.learner, batch))
+            time_call(lambda: update(self.learner, batch))
             n_updates += 1
         kept = speeds[0] / alone, n_updates * seconds / (time.monotonic() - began)
         self.work.report(sampling_kept=kept[0], training_kept=kept[1], overlap_gain=sum(kept))
@@ -139,30 +142,33 @@ class Pair:
         n_tokens, seconds = self.work.sizes.answer_tokens // 2, []
         sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
 
-        def draw() -> list[SampledCompletion]:
+        def sample_with_load() -> list[SampledCompletion]:
             self.engine.load(_add_noise(self.learner.export_weights()), 3)
-            asked = [ids for ids in self.prompts for _ in range(2)]
-            for number, ids in enumerate(asked):
+            prompts = [ids for ids in self.prompts for _ in range(2)]
+            for number, ids in enumerate(prompts):
                 self.engine.add(str(number), ids, number, sampling)
             answers: list[SampledCompletion] = []
             n_steps = 0
-            while len(answers) < len(asked):
+            while len(answers) < len(prompts):
                 answers += [answer for _, answer in self.engine.step()]
                 n_steps += 1
                 if n_steps == n_tokens // 2:
-                    seconds.append(timed(lambda: self.engine.load(self.learner.export_weights(), 4))[0])
+                    seconds.append(time_call(lambda: self.engine.load(self.learner.export_weights(), 4))[0])
             return answers
 
-        answers = [each for each in self.sampler._call(draw) if set(each.versions) == {3, 4}]  # a few end before
-        by_learner = self.learner.compute_logprobs([sequence(each.prompt_ids, each.token_ids) for each in answers])
+        # A few completions end before the load.
+        answers = [each for each in self.sampler._call(sample_with_load) if set(each.versions) == {3, 4}]
+        by_learner = self.learner.compute_logprobs([make_sequence(each.prompt_ids, each.token_ids) for each in answers])
         errors: dict[int, list[list[float]]] = {3: [], 4: []}  # by version, completion and token
         for answer, logp_T in zip(answers, by_learner, strict=True):
-            drawn = list(zip(answer.versions, answer.logprobs, logp_T.tolist(), strict=True))
-            for version, of_version in errors.items():
-                of_version.append([exp(min(abs(a - b), 50.0)) for drew, a, b in drawn if drew == version])
-        before, after = ([error for of_one in errors[version] for error in of_one] for version in (3, 4))
+            tokens = list(zip(answer.versions, answer.logprobs, logp_T.tolist(), strict=True))
+            for version, by_completion in errors.items():
+                by_completion.append(
+                    [exp(min(abs(a - b), 50.0)) for sampled_by, a, b in tokens if sampled_by == version]
+                )
+        before, after = ([error for by_token in errors[version] for error in by_token] for version in (3, 4))
         self.work.report(flight_load_seconds=seconds[0], flight_parity=fmean(after), flight_contrast=fmean(before))
-        self.work.report(flight_first_parity=fmean(of_one[0] for of_one in errors[4]))
+        self.work.report(flight_first_parity=fmean(by_token[0] for by_token in errors[4]))
 
 
 def _add_noise(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
@@ -172,7 +178,7 @@ def _add_noise(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Ten
 
 
 def free_bytes() -> int:
-    """Return the free bytes of the GPU after emptying torch's cache; 0 without GPU."""
+    """Empty torch's cache, and return the free bytes of the GPU; 0 without GPU."""
     if not torch.cuda.is_available():
         return 0
     torch.cuda.synchronize()

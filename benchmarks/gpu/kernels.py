@@ -8,7 +8,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.setup import SMALL, Work, make_model, open_learner, small_batch, update
+from benchmarks.gpu.setup import SMALL, Work, make_model, make_small_batch, open_learner, update
 from train.learning.attention import packed_attention
 from train.learning.logprob import logprob_and_entropy
 
@@ -20,11 +20,11 @@ TOKENS, HIDDEN, WORDS = 1100, 128, 1024  # of a head, with more tokens than a ch
 def main(work: Work) -> None:
     device = "cpu" if work.on_cpu else "cuda"
     for dtype, name in ((torch.bfloat16, "attention_bf16_error"), (torch.float32, "attention_fp32_error")):
-        with work.part():
+        with work.catch_errors():
             work.report(**{name: max(_attention_error(dtype, device, window) for window in (None, 100))})
-    with work.part():
+    with work.catch_errors():
         _report_logprobs(work, device)
-    with work.part():
+    with work.catch_errors():
         _report_update(work)
 
 
@@ -36,10 +36,8 @@ def _attention_error(dtype: torch.dtype, device: str, window: int | None) -> flo
     def attend(*tensors: Tensor) -> Tensor:
         return packed_attention(torch.nn.Identity(), *tensors, None, lengths=LENGTHS, sliding_window=window)[0]
 
-    exact, ours = (
-        _gradients(attend, tensors, torch.float32, "cpu"),
-        _gradients(attend, tensors, dtype, device),
-    )
+    exact = _gradients(attend, tensors, torch.float32, "cpu")
+    ours = _gradients(attend, tensors, dtype, device)
     return max(map(_error, ours, exact))
 
 
@@ -58,7 +56,7 @@ def _report_logprobs(work: Work, device: str) -> None:
 def _gradients(
     compute: Callable[..., Tensor], tensors: Sequence[Tensor], dtype: torch.dtype, device: str
 ) -> list[Tensor]:
-    """Return the output, and the gradient of a weighted sum of it with respect to each tensor."""
+    """Return the output, and the gradients of a weighted sum of it with respect to the tensors."""
     leaves = [tensor.detach().to(device, dtype, copy=True).requires_grad_() for tensor in tensors]
     values = compute(*leaves)
     weights = torch.linspace(-1, 1, values.numel(), device=device).reshape(values.shape)
@@ -77,10 +75,10 @@ def _report_update(work: Work) -> None:
         path = Path(folder) / "small"
         make_model(path, SMALL, "cpu")
         for dtype, here in (("float32", False), ("float32", has_gpu), ("bfloat16", has_gpu)):
-            run = work.settings(path, row_tokens=512, dtype=dtype)
+            run = work.make_config(path, row_tokens=512, dtype=dtype)
             with mock.patch("torch.cuda.is_available", lambda here=here: here):
                 learner = open_learner(run)
-            norms.append(update(learner, small_batch())["grad_norm"])
+            norms.append(update(learner, make_small_batch())["grad_norm"])
             weights = [weight.flatten().float().cpu() for _, weight in learner.export_weights()]
             steps.append(torch.cat(weights) / run.optimizer.learning_rate)
             learner.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import psutil
 import torch
 
-from benchmarks.gpu.setup import Work, open_learner, sequence, timed, token_ids, update
+from benchmarks.gpu.setup import Work, draw_token_ids, make_sequence, open_learner, time_call, update
 from train.config import Config
 from train.learning.flops import forward_flops, training_flops
 from train.learning.learner import Learner
@@ -18,70 +18,78 @@ from train.run.step_metrics import peak_flops
 ROWS = (1, 1, 8, 8)  # completions in each row
 GIB = 2**30
 LEARNER, ENGINE, HOST = "each of 1 GPUs", "engine on that GPU", "first machine"  # roles in a plan
-_NOT_OF_LEARNER = ("overhead", "sleeping engine")  # parts of the first role's need that are not torch's memory
+_NOT_OF_LEARNER = ("overhead", "sleeping engine")  # purposes of LEARNER outside torch's memory
 
 
 def main(work: Work) -> None:
-    run, sizes = work.settings(), work.sizes
-    seconds, learner = timed(lambda: open_learner(run))
+    run, sizes = work.make_config(), work.sizes
+    seconds, learner = time_call(lambda: open_learner(run))
     work.report(load_seconds=seconds)
-    batch = full_rows(work, ROWS)
+    batch = make_full_rows(work, ROWS)
     lengths = [(sizes.prompt_tokens, [(sizes.row_tokens - sizes.prompt_tokens) // n] * n) for n in ROWS]
     n_tokens = sum(prompt + sum(answers) for prompt, answers in lengths)
-    with work.part():
-        learner.compute_logprobs(batch[:1])  # kernels are chosen
-        seconds, by_learner = timed(lambda: learner.compute_logprobs(batch))
+    with work.catch_errors():
+        learner.compute_logprobs(batch[:1])  # selects kernels
+        seconds, by_learner = time_call(lambda: learner.compute_logprobs(batch))
         work.report(forward_tokens_per_second=n_tokens / seconds)
         pairs = zip(batch, by_learner, strict=True)
-        batch = [sequence(each.prompt_ids, each.token_ids, each.reward, logp_T.tolist()) for each, logp_T in pairs]
-    with work.part():
-        seconds, metrics = timed_update(learner, batch)
+        batch = [make_sequence(each.prompt_ids, each.token_ids, each.reward, logp_T.tolist()) for each, logp_T in pairs]
+    with work.catch_errors():
+        seconds, metrics = time_update(learner, batch)
         work.report(update_tokens_per_second=n_tokens / seconds, repeated_kl=metrics["mismatch/kl"])
         work.report(grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
         flops = training_flops(forward_flops(load_hf_config(run.model.path)), run).total(lengths)
         peak = 0.0 if work.on_cpu else peak_flops(torch.cuda.get_device_name())
         work.report(update_mfu=flops / seconds / peak if peak else None)
-    with work.part():
+    with work.catch_errors():
         report_peak(work, run)
-        planned = sum(size for purpose, size in plan(run, LEARNER).items() if purpose != "sleeping engine")
+        planned = sum(size for purpose, size in plan_memory(run, LEARNER).items() if purpose != "sleeping engine")
         free, total = (0, 0) if work.on_cpu else torch.cuda.mem_get_info()
         work.report(device_of_plan=(total - free) / planned if total else None)
-    with work.part():
+    with work.catch_errors():
         free = psutil.virtual_memory().available
-        work.report(first_hold_seconds=timed(learner.snapshot)[0])
+        work.report(first_hold_seconds=time_call(learner.snapshot)[0])
         held = None if work.on_cpu else free - psutil.virtual_memory().available
-        work.report(held_of_plan=held and held / (plan(run, HOST)["copies of the last step"] / 2))
+        work.report(held_of_plan=held and held / (plan_memory(run, HOST)["copies of the last step"] / 2))
         update(learner, batch[:1])
-        work.report(hold_seconds=timed(learner.snapshot)[0])
+        work.report(hold_seconds=time_call(learner.snapshot)[0])
     learner.close()
 
 
-def full_rows(work: Work, rows: Sequence[int]) -> list[TrainingSequence]:
-    """Return random completions that fill rows, given the number of answers in each."""
+def make_full_rows(work: Work, rows: Sequence[int]) -> list[TrainingSequence]:
+    """Return random completions that fill packed rows.
+
+    rows: number of completions in each
+    """
     rng, sizes, made = random.Random(0), work.sizes, []
     for n_answers in rows:
-        prompt = token_ids(rng, sizes.shape, sizes.prompt_tokens)
-        answers = (token_ids(rng, sizes.shape, (sizes.row_tokens - len(prompt)) // n_answers) for _ in range(n_answers))
-        made += [sequence(prompt, answer, rng.choice((-1.0, 1.0))) for answer in answers]
+        prompt = draw_token_ids(rng, sizes.shape, sizes.prompt_tokens)
+        answers = (
+            draw_token_ids(rng, sizes.shape, (sizes.row_tokens - len(prompt)) // n_answers) for _ in range(n_answers)
+        )
+        made += [make_sequence(prompt, answer, rng.choice((-1.0, 1.0))) for answer in answers]
     return made
 
 
-def timed_update(learner: Learner, batch: Sequence[TrainingSequence]) -> tuple[float, dict[str, float]]:
-    """Make two updates; return the seconds of the second and the metrics of the first. Peak memory is the second's."""
+def time_update(learner: Learner, batch: Sequence[TrainingSequence]) -> tuple[float, dict[str, float]]:
+    """Make two updates; return the seconds of the second and the metrics of the first.
+
+    The peak memory is reset before the second one.
+    """
     metrics = update(learner, batch)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
-    return timed(lambda: update(learner, batch))[0], metrics
+    return time_call(lambda: update(learner, batch))[0], metrics
 
 
 def report_peak(work: Work, run: Config) -> None:
     """Report the peak of torch's memory against the plan for the learner alone."""
-    planned = sum(size for purpose, size in plan(run, LEARNER).items() if purpose not in _NOT_OF_LEARNER)
+    planned = sum(size for purpose, size in plan_memory(run, LEARNER).items() if purpose not in _NOT_OF_LEARNER)
     peak = None if work.on_cpu else torch.cuda.max_memory_allocated()
     work.report(peak_gib=peak and peak / GIB, peak_of_plan=peak and peak / planned)
 
 
-def plan(run: Config, role: str) -> dict[str, float]:
+def plan_memory(run: Config, role: str) -> dict[str, float]:
     """Return the bytes that `curate train` plans for a role, by purpose."""
-    here = torch.cuda.get_device_properties(0).total_memory / GB if torch.cuda.is_available() else 80.0
-    return next(need.bytes_by_purpose for need in memory_needs(run, Machines(1, here)) if need.scope == role)
+    gpu_gb = torch.cuda.get_device_properties(0).total_memory / GB if torch.cuda.is_available() else 80.0
+    return next(need.bytes_by_purpose for need in memory_needs(run, Machines(1, gpu_gb)) if need.scope == role)

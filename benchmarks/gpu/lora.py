@@ -2,16 +2,16 @@
 
 from torch import Tensor
 
-from benchmarks.gpu.learner import full_rows, report_peak, timed_update
+from benchmarks.gpu.learner import make_full_rows, report_peak, time_update
 from benchmarks.gpu.setup import Work, open_learner
 from train.learning.learner import Learner
 
 
 def main(work: Work) -> None:
-    run = work.settings(lora_rank=8 if work.on_cpu else 32)
+    run = work.make_config(lora_rank=8 if work.on_cpu else 32)
     learner = open_learner(run)
     before = _first_layer(learner)
-    seconds, metrics = timed_update(learner, full_rows(work, (1, 8)))
+    seconds, metrics = time_update(learner, make_full_rows(work, (1, 8)))
     work.report(update_seconds=seconds, grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
     work.report(changed_weights=sum(not weight.equal(before[name]) for name, weight in _first_layer(learner).items()))
     report_peak(work, run)

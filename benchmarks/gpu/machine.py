@@ -1,4 +1,4 @@
-"""The machine: its GPU, versions and free memory, and the model of all checks, which is made once."""
+"""GPU, versions and free memory of the machine, and the model of all checks."""
 
 import shutil
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import psutil
 import torch
 
-from benchmarks.gpu.setup import Work, make_model, timed
+from benchmarks.gpu.setup import Work, make_model, time_call
 
 
 def main(work: Work) -> None:
@@ -18,9 +18,9 @@ def main(work: Work) -> None:
         work.report(gpu=torch.cuda.get_device_name(), driver=_driver(), free_share=free / total)
         work.report(host_free_gib=host, disk_free_gib=disk)
     work.report(torch=torch.__version__)
-    seconds, _ = timed(lambda: make_model(work.model, work.sizes.shape, "cpu" if work.on_cpu else "cuda"))
+    seconds, _ = time_call(lambda: make_model(work.model, work.sizes.shape, "cpu" if work.on_cpu else "cuda"))
     work.report(model_seconds=seconds)
-    with work.part():
+    with work.catch_errors():
         import vllm
 
         work.report(vllm=vllm.__version__)
@@ -29,7 +29,7 @@ def main(work: Work) -> None:
 
 
 def _driver() -> str:
-    """Return the version of the driver, and that of CUDA for which torch was built."""
+    """Return the versions of the driver and of torch's CUDA."""
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         version = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout.split()[0]

@@ -1,4 +1,4 @@
-"""A learner on two GPUs makes the update of one, through NCCL, and each rank holds half of it:
+"""An update by a learner on two GPUs through NCCL, compared with one GPU.
 
 python -m benchmarks.gpu.ranks MODEL RESULT.json    one rank
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.setup import FULL, SMALL, Work, make_model, open_learner, small_batch, update
+from benchmarks.gpu.setup import FULL, SMALL, Work, make_model, make_small_batch, open_learner, update
 
 RANKS = 2
 
@@ -33,12 +33,12 @@ def main(work: Work) -> None:
 
 
 def make_update(model: Path, out: Path) -> None:
-    """Make the update as one rank; rank 0 writes the result."""
-    learner = open_learner(Work(model.parent, FULL, sys.executable).settings(model, row_tokens=512))
+    """Make an update as one rank; rank 0 writes the result."""
+    learner = open_learner(Work(model.parent, FULL, sys.executable).make_config(model, row_tokens=512))
     if learner.rank:
         learner.serve_calls()
         return
-    norm = update(learner, small_batch())["grad_norm"]
+    norm = update(learner, make_small_batch())["grad_norm"]
     held = torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
     sums = {name: weight.float().abs().sum().item() for name, weight in learner.export_weights()}
     learner.close()

@@ -1,4 +1,4 @@
-"""`curate train` as users type it: sync, random rewards, a file of prompts; killed after a checkpoint, and resumed."""
+"""`curate train` with random rewards on a file of prompts, killed after a checkpoint, and resumed."""
 
 import fcntl
 import json
@@ -15,8 +15,8 @@ from train.config import as_table, with_overrides
 from train.run.checkpoint import list_checkpoints
 
 CHECKPOINT_STEPS = 2
-# A random model never ends a completion. overlong = "none" trains on truncated ones, and this value of
-# max_truncated_share keeps them from ending the run.
+# All completions of a random model are truncated. overlong = "none" trains on them, and this value of
+# max_truncated_share disables the error for them.
 CHANGES = (
     "rollout.prompts=8", "rollout.completions=4", "rollout.online_filter=false", "reward.random=true", "run.steps=100",
     f"run.checkpoint_steps={CHECKPOINT_STEPS}", "run.keep=1", "run.max_truncated_share=2.0",
@@ -26,7 +26,7 @@ CHANGES = (
 def main(work: Work) -> None:
     folder, path = work.folder / "run", write_configuration(work)
     command = [work.python, "-W", "ignore", "-m", "cli", "train", str(path), "--out", str(folder)]
-    shutil.rmtree(folder, ignore_errors=True)  # of a check that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # of a killed check
     try:
         before = _kill_after_checkpoint(work, command, folder)
         done = int(list_checkpoints(folder)[-1].name.removeprefix("step-"))
@@ -41,19 +41,19 @@ def main(work: Work) -> None:
 
 
 def write_configuration(work: Work) -> Path:
-    """Write prompts and configuration, and return the path of the latter."""
+    """Write prompts and configuration, and return the path of the configuration."""
     prompts, path = work.folder / "prompts.jsonl", work.folder / "run.toml"
     prompts.write_text("".join(json.dumps({"prompt": f"What is {n}?"}) + "\n" for n in range(64)))
     changes = [f"data.dataset={prompts}", f"engine.kind={work.sizes.run_engine}"]
     changes += [*CHANGES, f"stages.0.max_tokens={work.sizes.answer_tokens}"]
-    path.write_text(to_toml(as_table(with_overrides(work.settings(), changes))))
+    path.write_text(to_toml(as_table(with_overrides(work.make_config(), changes))))
     return path
 
 
 def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list[dict[str, Any]]:
     """Run the command until its first checkpoint is complete, kill it, and return the metrics of its steps."""
     began = time.monotonic()
-    process = subprocess.Popen(command)  # in the process group of this check, with which it is killed
+    process = subprocess.Popen(command)  # killed with the process group of this check
 
     def wait_until(condition: Callable[[], Any]) -> float:
         while not condition():
@@ -70,7 +70,7 @@ def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list
         process.kill()
         process.wait()
     with (folder / ".lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # until its last process has ended
+        fcntl.flock(lock, fcntl.LOCK_EX)  # blocks until the last process of the run has exited
     steps = _steps(folder)
     work.report(
         killed_after_step=len(steps),
@@ -84,7 +84,7 @@ def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list
 
 
 def _steps(folder: Path) -> list[dict[str, Any]]:
-    """Return the metrics of the steps that a run has made."""
+    """Return the metrics of all finished steps."""
     metrics = folder / "metrics.jsonl"
     lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []
     return [step for line in lines if line.endswith("\n") and "step_time" in (step := json.loads(line))]

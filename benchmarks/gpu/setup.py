@@ -1,7 +1,4 @@
-"""Shared code of the checks: sizes, the model and its configuration, random completions, reports; and their process:
-
-python -m benchmarks.gpu.setup CHECK FOLDER full|tiny PYTHON
-"""
+"""Shared code of the checks, and their process:  python -m benchmarks.gpu.setup CHECK FOLDER full|tiny PYTHON"""
 
 import json
 import random
@@ -18,12 +15,11 @@ from typing import Any, TypeVar
 
 import torch
 
-from benchmarks.gpu.bars import Value
+from benchmarks.gpu.bars import MARK, Value
 from train import config
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
 
-MARK = "figure: "  # before the name and value of a figure
 Result = TypeVar("Result")
 
 
@@ -54,7 +50,7 @@ TINY = Sizes(
     },
     "float32", row_tokens=256, prompt_tokens=24, groups=2, group_answers=4, answer_tokens=24, run_engine="transformers",
 )  # fmt: skip
-# For comparing updates between devices and numbers of ranks
+# Shape of the model whose updates are compared between devices and numbers of ranks
 SMALL = TINY.shape | {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
 _LOGIT_STD = 1.5  # with less, the distribution would be nearly uniform for any weights
 
@@ -63,8 +59,8 @@ _LOGIT_STD = 1.5  # with less, the distribution would be nearly uniform for any 
 class Work:
     """The environment of a check.
 
-    folder  for the model and the check's files
-    python  interpreter for further processes
+    folder  folder of the model and of the check's files
+    python  interpreter of child processes
     """
 
     folder: Path
@@ -85,15 +81,20 @@ class Work:
             print(MARK + json.dumps([name, value]), flush=True)
 
     @contextmanager
-    def part(self) -> Iterator[None]:
-        """Continue after the block if it raises. Its missing figures count as failed."""
+    def catch_errors(self) -> Iterator[None]:
+        """Print the traceback of an error in the block, and continue. Its missing figures count as failed."""
         try:
             yield
         except Exception:
             traceback.print_exc()
 
-    def settings(self, path: Path | None = None, *, row_tokens: int = 0, **model: Any) -> config.Config:
-        """Return the configuration of a run, with another model or other rows, and further values of [model]."""
+    def make_config(self, path: Path | None = None, *, row_tokens: int = 0, **model: Any) -> config.Config:
+        """Return the configuration of a run.
+
+        path        folder of the model, the check's own if None
+        row_tokens  those of the sizes if 0
+        model       further values of [model]
+        """
         sizes = self.sizes
         model = {"dtype": sizes.dtype, "head_dtype": "float32", "activation_checkpointing": True} | model
         return config.Config(
@@ -102,12 +103,11 @@ class Work:
             engine=config.EngineConfig(memory_share=0.35),  # the learner of the 1.5B has the rest
             objective=config.ObjectiveConfig(old="learner", truncation=2.0, overlong="none"),
             optimizer=config.OptimizerConfig(learning_rate=1e-5, row_tokens=row_tokens or sizes.row_tokens),
-            stages=(config.StageConfig(max_tokens=max(sizes.answer_tokens, 64)),),  # of 64, engine and learner compare
+            stages=(config.StageConfig(max_tokens=max(sizes.answer_tokens, 64)),),  # 64 for the comparison of samples
         )
 
 
 def open_learner(run: config.Config) -> Learner:
-    """Load the learner of a run."""
     return Learner(run.model, run.objective, run.optimizer, temperature=1.0, total_updates=100, seed=0)
 
 
@@ -125,7 +125,7 @@ def make_model(folder: Path, shape: dict[str, int], device: str) -> None:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name.endswith(".bias"):
-                weight.normal_()  # otherwise they are 0, and attention hardly depends on positions
+                weight.normal_()  # with biases of 0, attention hardly depends on positions
         model.lm_head.weight.normal_(std=_LOGIT_STD * shape["hidden_size"] ** -0.5)
     tokens = ["<|end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]  # bytes; the model has more than these
     tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, []))
@@ -140,36 +140,38 @@ def make_model(folder: Path, shape: dict[str, int], device: str) -> None:
     aside.rename(folder)
 
 
-def token_ids(rng: random.Random, shape: dict[str, int], n: int) -> tuple[int, ...]:
-    """Return n random tokens, none of which ends an answer."""
+def draw_token_ids(rng: random.Random, shape: dict[str, int], n: int) -> tuple[int, ...]:
+    """Return n random tokens other than the end token."""
     return tuple(rng.randrange(1, shape["vocab_size"]) for _ in range(n))
 
 
-def sequence(
+def make_sequence(
     prompt: Sequence[int], ids: Sequence[int], advantage: float = 0.0, logprobs: Sequence[float] = ()
 ) -> TrainingSequence:
-    """Return a completion with one advantage, and with log-probabilities of 0 unless they are given."""
+    """Return a completion with the same advantage for all tokens; without logprobs, they are 0."""
     n = len(ids)
     return TrainingSequence(
         tuple(prompt), tuple(ids), tuple(logprobs) or (0.0,) * n, (advantage,) * n, False, advantage
     )
 
 
-def small_batch() -> list[TrainingSequence]:
-    """Return random completions of SMALL."""
+def make_small_batch() -> list[TrainingSequence]:
     rng = random.Random(0)
-    prompts = [token_ids(rng, SMALL, 30) for _ in range(4)]
-    return [sequence(ids, token_ids(rng, SMALL, n), rng.choice((-1.0, 1.0))) for ids in prompts for n in (20, 40, 60)]
+    prompts = [draw_token_ids(rng, SMALL, 30) for _ in range(4)]
+    return [
+        make_sequence(ids, draw_token_ids(rng, SMALL, n), rng.choice((-1.0, 1.0)))
+        for ids in prompts
+        for n in (20, 40, 60)
+    ]
 
 
 def update(learner: Learner, batch: Sequence[TrainingSequence]) -> dict[str, float]:
-    """Make one update with a batch, and return its metrics."""
     learner.begin_batch(batch)
     return learner.update(batch)
 
 
-def timed(call: Callable[[], Result]) -> tuple[float, Result]:
-    """Return the seconds of a call until the GPU is done, and its result."""
+def time_call(call: Callable[[], Result]) -> tuple[float, Result]:
+    """Return the seconds of a call, including its work on the GPU, and its result."""
     began = time.monotonic()
     made = call()
     if torch.cuda.is_available():

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from benchmarks.gpu.setup import Work, timed
+from benchmarks.gpu.setup import Work, time_call
 from train.config import EngineConfig
 from train.sampling.engine_processes import EngineProcesses
 from train.sampling.proof import CHECKED_SHARE_METRIC
@@ -19,14 +19,14 @@ def main(work: Work) -> None:
     gigabytes = sum(weight.nbytes for weight in causal.parameters()) / 1e9
     settings = EngineConfig(gpus=(1,), transfer="nccl", load_seconds=120, sync_seconds=60)
     options = {"dtype": "bfloat16", "max_model_len": 2048, "weight_transfer_config": {"backend": BACKEND}}
-    seconds, engine = timed(lambda: EngineProcesses(str(work.model), settings, options))
+    seconds, engine = time_call(lambda: EngineProcesses(str(work.model), settings, options))
     work.report(start_seconds=seconds)
 
     def send(version: int) -> dict[str, float]:
         return engine.update_weights(_weights(causal, version), version, None, 1.0)
 
     try:
-        (through_memory, first), (_, joined), (by_nccl, last) = (timed(lambda n=n: send(n)) for n in range(3))
+        (through_memory, first), (_, joined), (by_nccl, last) = (time_call(lambda n=n: send(n)) for n in range(3))
     finally:
         engine.close()
     work.report(memory_gb_per_second=gigabytes / through_memory, nccl_gb_per_second=gigabytes / by_nccl)

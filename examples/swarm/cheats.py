@@ -1,7 +1,7 @@
 """Nodes that cheat:  python examples/swarm/cheats.py quantised|greedy|dropping INVITE KEY
 
-Each is `curate rollout --join` with a wrapper around the node's engine. The product has no such options, but the owner
-of a node can write these lines, so a swarm must detect them.
+Each is `curate rollout --join` with a wrapper around the node's engine. The owner of a node can write such code, so a
+swarm must detect it.
 """
 
 import sys
@@ -17,7 +17,7 @@ from train.asynchronous import rollout_worker
 from train.errors import TrainError
 from train.swarm import node
 
-_NEARLY_ZERO = 1e-4  # a temperature at which the seeds' noise has no effect
+_NEARLY_ZERO = 1e-4  # temperature without effect of the noise
 
 
 class _Cheat:
@@ -31,21 +31,21 @@ class _Cheat:
 
 
 class Quantised(_Cheat):
-    """Rounds all weights to eight bits, which makes an engine cheaper."""
+    """An engine with weights rounded to eight bits, which is cheaper."""
 
     def load(self, weights: Any, version: int) -> None:
         self._engine.load([(name, _in_eight_bits(tensor)) for name, tensor in weights], version)
 
 
 class Greedy(_Cheat):
-    """Always takes the most likely token, so that its completions look better than the model's."""
+    """An engine that always takes the most likely token, so its completions look better than the model's."""
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: Any) -> None:
         self._engine.add(key, prompt_ids, seed, replace(sampling, temperature=_NEARLY_ZERO))
 
 
 class Dropping(_Cheat):
-    """Takes leases, and never submits completions."""
+    """An engine that never finishes a completion."""
 
     def step(self) -> list[Any]:
         time.sleep(0.1)
@@ -61,7 +61,7 @@ def _in_eight_bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def main(kind: str, invite: str, key: Path) -> None:
-    """Join a swarm, and cheat in one of these ways until the run ends or the node is banned."""
+    """Join a swarm, and cheat until the run ends or the node is banned."""
     honest = node.start_engine
     node.start_engine = lambda *terms, **options: CHEATS[kind](honest(*terms, **options))
     rollout_worker.prove = lambda *parts: {}  # disables the node's own verification of its weights

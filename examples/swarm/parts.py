@@ -19,7 +19,7 @@ from train.swarm.signatures import public_key_bytes, read_key
 class Swarm:
     """A swarm in one folder: run/, coordinator/, relays, keys and logs.
 
-    report  called with the name of a process and a line of its output
+    report: called with the name of a process and a line of its output
     """
 
     def __init__(self, folder: Path, report: Callable[[str, str], None] = lambda name, line: None) -> None:
@@ -54,7 +54,10 @@ class Swarm:
         self.processes.curate("verifier", "verifier", self._invite("verifier"), "--key", str(self._key("verifier")))
 
     def start_node(self, name: str, cheat: str = "") -> None:
-        """Start a node, which may cheat in one of the ways of cheats.py."""
+        """Start a node.
+
+        cheat: kind of cheat in cheats.py; empty for an honest node
+        """
         invite, key = self._invite(), str(self._key(name))
         if cheat:
             script = str(Path(__file__).parent / "cheats.py")
@@ -72,15 +75,15 @@ class Swarm:
     def status(self) -> SwarmStatus | None:
         """Return the coordinator's status; None if it is unreachable."""
         if self._client is None:
-            place = SwarmFolder(self.folder / "coordinator")
-            self._client = SignedClient(read_invite(self._invite()), read_key(place.key_path), reply_seconds=5.0)
+            folder = SwarmFolder(self.folder / "coordinator")
+            self._client = SignedClient(read_invite(self._invite()), read_key(folder.key_path), reply_seconds=5.0)
         try:
             return self._client.call("/status", None, SwarmStatus)
         except (ControllerUnreachable, RunError):
             return None
 
     def node_in(self, status: SwarmStatus, name: str) -> NodeStatus | None:
-        """Return the status of a node."""
+        """Return the status of a node; None if it has not joined."""
         public = self.public_of(name)
         return next((node for node in status.nodes if node.node == public), None)
 
@@ -93,8 +96,8 @@ class Swarm:
 
     def _invite(self, role: Literal["node", "verifier"] = "node") -> str:
         """Return an invite, as `curate swarm invite` prints it."""
-        place = SwarmFolder(self.folder / "coordinator")
-        address, key = place.address(), read_key(place.key_path)
+        folder = SwarmFolder(self.folder / "coordinator")
+        address, key = folder.address(), read_key(folder.key_path)
         return new_invite(
             key, run=address.run, coordinator=address.coordinator, relays=address.relays, role=role, seconds=3600
         ).text

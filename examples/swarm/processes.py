@@ -1,4 +1,4 @@
-"""The processes of a swarm on this machine, each with its own log, until this process exits."""
+"""The processes of a swarm on this machine, each with its own log."""
 
 import os
 import signal
@@ -19,9 +19,9 @@ _SHUTDOWN_SECONDS = 10.0
 
 
 class ProcessGroup(Closeable):
-    """The processes, by their names.
+    """Processes with names.
 
-    logs  folder for their logs
+    logs    folder of their logs
     report  called with the name of a process and a line of its output
     """
 
@@ -33,7 +33,6 @@ class ProcessGroup(Closeable):
         logs.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, *command: str, environment: Mapping[str, str] = {}) -> None:
-        """Start a process."""
         self._commands[name] = command
         with self._log(name).open("ab") as log:
             self.by_name[name] = Popen(
@@ -45,16 +44,14 @@ class ProcessGroup(Closeable):
         self.start(name, *CURATE, *words)
 
     def kill(self, name: str) -> None:
-        """Send SIGKILL to a process."""
         self.by_name[name].kill()
         self.by_name[name].wait()
 
     def restart(self, name: str) -> None:
-        """Start a process that has exited again, with the same command."""
+        """Start an exited process again, with the same command."""
         self.start(name, *self._commands[name])
 
     def terminate(self, name: str) -> None:
-        """Send SIGTERM to a process."""
         self.by_name[name].send_signal(signal.SIGTERM)
 
     def is_alive(self, name: str) -> bool:
@@ -77,7 +74,7 @@ class ProcessGroup(Closeable):
                 self._report(name, line)
 
     def wait_for(self, name: str, words: str) -> None:
-        """Wait until this text appears in the output of a process. Raises RuntimeError if the process ends before."""
+        """Wait until this text appears in the output of a process. Raises RuntimeError if the process exits first."""
         while words not in self.output(name):
             self.report_output()
             if not self.is_alive(name) and words not in self.output(name):
@@ -85,7 +82,7 @@ class ProcessGroup(Closeable):
             time.sleep(0.1)
 
     def close(self) -> None:
-        """End all processes: send SIGTERM, then SIGKILL."""
+        """Send SIGTERM to all processes, and SIGKILL after a grace period."""
         for process in self.by_name.values():
             if process.poll() is None:
                 process.terminate()

@@ -32,7 +32,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 HTTP = urllib3.PoolManager(maxsize=4, timeout=60.0, retries=False)
-# Errors of replies that are missing, damaged or not signed by the run.
+# Errors for replies that are missing, damaged or not signed by the run.
 FAILURES = (urllib3.exceptions.HTTPError, InvalidSignature, LookupError, ValueError)
 PRIME, VALUES, CHUNK, WORD = 65497, 128, 32, 0xFFFFFFFF
 SLOTS = 64  # completions of leases held at once
@@ -40,11 +40,11 @@ BEAT_SECONDS, RETRY_SECONDS = 10.0, 1.0
 
 
 class Refused(Exception):
-    """The coordinator permanently refuses this node or its message."""
+    """A permanent refusal of this node or its message by the coordinator."""
 
 
 class NotJoined(Exception):
-    """The coordinator requires this node to join again, and has ended its leases."""
+    """A request of the coordinator to join again; all leases of this node have ended."""
 
 
 REFUSALS = {400: Refused, 403: Refused, 404: LookupError, 409: NotJoined, 413: Refused, 422: Refused}
@@ -61,10 +61,10 @@ def verify_and_decode(domain: str, signed: bytes, public: bytes) -> Any:
     return msgpack.decode(signed[:-64])
 
 
-def intact(content: bytes, digest: bytes) -> bytes:
+def verify_digest(content: bytes, digest: bytes) -> bytes:
     """Return the content. Raises ValueError if it has another digest."""
     if blake3(content).digest() != digest:
-        raise ValueError("it is damaged")
+        raise ValueError("the content does not have the signed digest")
     return content
 
 
@@ -84,12 +84,12 @@ class Coordinator:
         return verify_and_decode("curate-settings-1", reply["settings"], self.invite["public"])
 
     def call(self, path: str, **message: Any) -> Any:
-        """Send a message until there is a reply, and return it. Raises NotJoined, LookupError and Refused."""
+        """Send a message, with retries, and return the reply. Raises NotJoined, LookupError and Refused."""
         while True:
             try:
                 status, headers, body = self._exchange(path, msgpack.encode(message))
-            except FAILURES as error:  # no reply, or one not signed by the run
-                print(f"no reply of the coordinator: {error!r}", flush=True)
+            except FAILURES as error:
+                print(f"no valid reply from the coordinator: {error!r}", flush=True)
                 time.sleep(RETRY_SECONDS)
                 continue
             if status in (200, 204):
@@ -104,7 +104,7 @@ class Coordinator:
                 time.sleep(float(headers.get("retry-after", RETRY_SECONDS)))
 
     def _exchange(self, path: str, body: bytes) -> tuple[int, Any, bytes]:
-        """Return status, headers and body of a reply that the run has signed."""
+        """Return status, headers and body of a reply. Raises InvalidSignature unless the run has signed it."""
         now, nonce, run, digest = time.time_ns() // 10**6, os.urandom(16), self.invite["run"], blake3(body).digest()
         head = msgpack.encode(["POST", path, self.node, now, nonce, self.start, run, digest])
         signature = self.key.sign(b"curate-request-1\0" + head)
@@ -119,30 +119,29 @@ class Coordinator:
 
 
 class Relays:
-    """A client of the relays. It keeps the files of the last version, as the base of differences."""
+    """A client of the relays. It caches the files of the last version, the base of the next difference."""
 
     def __init__(self, invite: Any) -> None:
         self.urls, self.run, self.public = invite["relays"], invite["run"], invite["public"]
         self.version, self.files = -1, dict[str, bytes]()
 
-    def newest(self) -> int:
-        """Return the newest version that any relay offers."""
-        return max(int(latest["version"]) for latest in self._each("latest", self._read("curate-latest-1")))
+    def newest_version(self) -> int:
+        return max(int(latest["version"]) for latest in self._fetch_each("latest", self._read("curate-latest-1")))
 
     def fetch(self, version: int) -> dict[str, bytes]:
         """Return the files of a version by their names."""
         if version == self.version:
             return self.files
-        manifest = next(self._each(f"{version}/manifest", self._read("curate-weights-1", version=version)))
+        manifest = next(self._fetch_each(f"{version}/manifest", self._read("curate-weights-1", version=version)))
         base = None if manifest["base"] is None else self.fetch(manifest["base"])
         files: dict[str, bytes] = defaultdict(bytes)
         for name, start, length, digest in manifest["shards"]:
             span = {"range": f"bytes={start}-{start + length - 1}"}
-            files[name] += next(self._each(f"{version}/{name}", partial(intact, digest=digest), span))
+            files[name] += next(self._fetch_each(f"{version}/{name}", partial(verify_digest, digest=digest), span))
         if base is not None:
             files = {name: apply_difference(content, files[f"{name}.delta"]) for name, content in base.items()}
         for file in manifest["weights"]["files"]:
-            intact(files[file["name"]], bytes.fromhex(file["blake3"]))
+            verify_digest(files[file["name"]], bytes.fromhex(file["blake3"]))
         self.version, self.files = version, files
         return files
 
@@ -150,13 +149,15 @@ class Relays:
         def read(signed: bytes) -> Any:
             message = verify_and_decode(domain, signed, self.public)
             if not {"run": self.run, **expected}.items() <= message.items():
-                raise ValueError("it is of another run or version")
+                raise ValueError("the file belongs to another run or version")
             return message
 
         return read
 
-    def _each(self, name: str, read: Callable[[bytes], Any], headers: dict[str, str] | None = None) -> Iterator[Any]:
-        """Yield `read` of each relay's file of this name; retry all relays until one has it."""
+    def _fetch_each(
+        self, name: str, read: Callable[[bytes], Any], headers: dict[str, str] | None = None
+    ) -> Iterator[Any]:
+        """Yield read(file) for each relay that has the file. Retry all relays until one has it."""
         n_found = 0
         while not n_found:
             for url in self.urls:
@@ -174,7 +175,7 @@ class Relays:
 
 
 def apply_difference(base: bytes, delta: bytes) -> bytes:
-    """Return the file that a difference makes of `base`."""
+    """Apply a difference to a file, and return the new file."""
     end_of_gaps = 16 + int.from_bytes(delta[:8], "little")
     gaps = np.frombuffer(zlib.decompress(delta[16:end_of_gaps]), np.uint8)
     high, low = np.split(np.frombuffer(zlib.decompress(delta[end_of_gaps:]), np.uint8).astype(np.uint16), 2)
@@ -184,14 +185,14 @@ def apply_difference(base: bytes, delta: bytes) -> bytes:
 
 
 def mix(word: Any) -> Any:
-    """Return the permutation of 32-bit words on which the noise is based."""
+    """Permute 32-bit words: the hash function of the noise."""
     word = (word ^ (word >> 16)) * 0x7FEB352D & WORD
     word = (word ^ (word >> 15)) * 0x846CA68B & WORD
     return word ^ (word >> 16)
 
 
 def gumbel(seed: int, position: int, n_tokens: int) -> Tensor:
-    """Return the noise of all tokens of the vocabulary at a position."""
+    """Return Gumbel noise for all tokens of the vocabulary at a position."""
     keys = [mix(mix(mix(lane ^ seed & WORD) ^ seed >> 32) ^ position) for lane in (0x243F6A88, 0x85A308D3)]
     hashes = mix((torch.arange(n_tokens) * 0x9E3779B9 + keys[0] & WORD) ^ keys[1])
     return -torch.log(-torch.log1p(-((2 * hashes + 1).float() / 2**33).clamp(max=1 - 2**-24)))
@@ -200,9 +201,9 @@ def gumbel(seed: int, position: int, n_tokens: int) -> Tensor:
 def commitment(hidden: list[Tensor]) -> bytes:
     """Return the commitment to the hidden states of one chunk."""
     bits = torch.cat(hidden).bfloat16().view(torch.int16).numpy().astype(np.int64) & 0xFFFF
-    places = np.argsort(-(bits & 0x7FFF), kind="stable")[:VALUES]  # stable: of equal values, the first come first
-    modulus = next(m for m in range(PRIME, 0, -1) if len(set(places % m)) == len(places))
-    coefficients = polynomial((places % modulus).tolist(), bits[places].tolist())
+    indices = np.argsort(-(bits & 0x7FFF), kind="stable")[:VALUES]  # stable: equal values in order of index
+    modulus = next(m for m in range(PRIME, 0, -1) if len(set(indices % m)) == len(indices))
+    coefficients = polynomial((indices % modulus).tolist(), bits[indices].tolist())
     return struct.pack(f">{1 + VALUES}H", modulus, *coefficients)
 
 
@@ -253,18 +254,16 @@ class Node:
             self.is_over.wait(0 if self.leases else reply.get("wait_seconds", RETRY_SECONDS))
 
     def _load(self) -> None:
-        """Load the newest weights."""
-        if (newest := self.relays.newest()) != self.loaded:
+        if (newest := self.relays.newest_version()) != self.loaded:
             for file in self.relays.fetch(newest).values():
-                self.model.load_state_dict(load(file), strict=False)  # files leave out tensors that are tied to others
+                self.model.load_state_dict(load(file), strict=False)  # files omit tied tensors
             self.loaded = newest
             print(f"weights {newest}", flush=True)
 
     def _submit(self, lease: Any) -> None:
-        """Submit all completions of a lease."""
         answers = list[dict[str, Any]]()
         for number in range(len(lease["seeds"])):
-            if lease["group"] not in self.leases or self.is_over.is_set():  # a heartbeat's reply dropped it
+            if lease["group"] not in self.leases or self.is_over.is_set():  # dropped by the reply to a heartbeat
                 return
             answers.append(self._sample(lease, number))
             if answers[-1]["finish"] == "refused":  # one refusal counts for the group
@@ -278,7 +277,6 @@ class Node:
 
     @torch.inference_mode()
     def _sample(self, lease: Any, number: int) -> dict[str, Any]:
-        """Sample the completion for one seed of a lease."""
         prompt, temperature, seed = lease["prompt"], lease["draw"]["temperature"], lease["seeds"][number]
         named = {"group": lease["group"], "number": number, "attempt": lease["attempt"]}
         budget = min(lease["draw"]["max_tokens"], self.context - len(prompt))
@@ -304,7 +302,6 @@ class Node:
         }
 
     def _beat(self) -> None:
-        """Send a heartbeat every 10 seconds."""
         while not self.is_over.wait(BEAT_SECONDS):
             running = [[group, 0] for group in list(self.leases)]
             try:

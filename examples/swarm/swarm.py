@@ -1,12 +1,11 @@
 """A whole swarm on this machine:  python examples/swarm/swarm.py [FOLDER]
 
-A trainer, a coordinator, two relays, a verifier and nodes. Three nodes cheat: one has rounded weights, one always takes
-the most likely token, one never submits completions. Once all three are thrown out, an honest node joins; another one
-joins during the run, and the first one leaves. At the end, the run is replayed from its journal, which must give the
-same weights, and trained once more with a trusted worker.
+A trainer, a coordinator, two relays, a verifier and nodes. Three nodes cheat: one rounds its weights, one always takes
+the most likely token, one never submits completions. When all three are banned or suspended, an honest node joins. A
+second one joins later, and the first one leaves. Finally, a replay of the journal must give the same weights, and the
+run is repeated with a trusted worker. All of it takes a few minutes on two cores.
 
-The exit status is 1 if a cheat is not thrown out, an honest node is, or the weights differ. The result does not depend
-on the machine's speed; on two cores it takes a few minutes. `make swarm` runs it with FOLDER = runs/swarm.
+The exit status is 1 if a cheat is accepted, an honest node is rejected, or the weights differ.
 """
 
 import json
@@ -32,7 +31,7 @@ _REPORTED_LINES = re.compile(r"^step |joined|rejected|refuses|has left|run is ov
 
 
 def main(folder: Path) -> None:
-    """Run the example, and print its result. Exits with 1 if it is not the expected one."""
+    """Run the example, and print its result. Exits with status 1 if an expectation is violated."""
     began = time.monotonic()
     settings, lease_seconds = _prepare(folder)
     config = HERE / "swarm.toml"
@@ -43,18 +42,18 @@ def main(folder: Path) -> None:
         swarm.start_verifier()
         for name, cheat in CHEATS.items():
             swarm.start_node(name, cheat)
-        status, thrown_out = _run_nodes(swarm)
+        status, detected = _run_nodes(swarm)
     replay = run("train", str(swarm.run), "--replay", "--out", str(folder / "replay"), "--overwrite")
     _print_line("replay", replay.strip().splitlines()[-1], began)
     trusted = ["workers.local=true", 'workers.listen=""', *settings]
     run("train", str(config), "--out", str(folder / "trusted"), "--overwrite", *_changes(trusted))
     _print_table(swarm, status, folder, time.monotonic() - began)
-    if faults := _find_faults(swarm, status, thrown_out, folder / "replay"):
+    if faults := _find_faults(swarm, status, detected, folder / "replay"):
         sys.exit("\n".join(f"Error: {fault}" for fault in faults))
 
 
 def _prepare(folder: Path) -> tuple[list[str], float]:
-    """Write problems and model, calibrate the thresholds, and return the run's settings and the time for a lease."""
+    """Write problems and model, and calibrate the thresholds. Return the run's settings and the seconds of a lease."""
     from prepare import prepare
 
     shutil.rmtree(folder / "swarm", ignore_errors=True)
@@ -70,56 +69,56 @@ def _prepare(folder: Path) -> tuple[list[str], float]:
 
 
 def _run_nodes(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
-    """Start and stop nodes until the run ends. Return the coordinator's last status, and the cheats thrown out.
+    """Start and stop nodes until the run ends. Return the coordinator's last status, and the detected cheats.
 
-    Raises RuntimeError if a process has failed unexpectedly.
+    Raises RuntimeError if a process fails unexpectedly.
     """
     ann, bea = HONEST
     steps = int(tomllib.loads((HERE / "swarm.toml").read_text())["run"]["steps"])
-    processes, thrown_out = swarm.processes, set[str]()
-    status, leaves = None, False
+    processes, detected = swarm.processes, set[str]()
+    status, has_left = None, False
     while processes.is_alive("trainer"):
         processes.report_output()
-        gone = {name for name in CHEATS if processes.has_failed(name)}
+        exited = {name for name in CHEATS if processes.has_failed(name)}
         now = swarm.status()
         if now is not None:
-            thrown_out |= {name for name in CHEATS if _state(swarm, now, name) in ("banned", "suspended")}
+            detected |= {name for name in CHEATS if _state(swarm, now, name) in ("banned", "suspended")}
         status = now or status
         needed = [name for name in ("coordinator", "verifier", *HONEST) if name in processes.by_name]
         failed = [name for name in needed if processes.has_failed(name)]
-        failed += [] if now is None else sorted(gone - thrown_out)
+        failed += [] if now is None else sorted(exited - detected)
         if failed:
             raise RuntimeError(f"{failed[0]} has failed:\n{processes.output(failed[0])[-2000:]}")
-        if ann not in processes.by_name and len(thrown_out) == len(CHEATS):
+        if ann not in processes.by_name and len(detected) == len(CHEATS):
             swarm.start_node(ann)
         if bea not in processes.by_name and ann in processes.by_name and swarm.steps() >= JOINS_AT * steps:
             swarm.start_node(bea)
         joined = None if status is None else swarm.node_in(status, bea)
-        if swarm.steps() >= LEAVES_AT * steps and not leaves and joined is not None and joined.accepted:
-            leaves = True
+        if swarm.steps() >= LEAVES_AT * steps and not has_left and joined is not None and joined.accepted:
+            has_left = True
             processes.terminate(ann)
         time.sleep(0.5)
     processes.report_output()
     if processes.by_name["trainer"].returncode or status is None:
         raise RuntimeError(f"the trainer has failed:\n{processes.output('trainer')[-2000:]}")
-    return swarm.status() or status, thrown_out
+    return swarm.status() or status, detected
 
 
-def _find_faults(swarm: Swarm, status: SwarmStatus, thrown_out: set[str], replay: Path) -> list[str]:
+def _find_faults(swarm: Swarm, status: SwarmStatus, detected: set[str], replay: Path) -> list[str]:
     """Return a message for each violated expectation."""
     faults = []
     for name, cheat in CHEATS.items():
         node = swarm.node_in(status, name)
-        if name not in thrown_out or node is None or node.state == "healthy" or node.accepted > 1:
+        if name not in detected or node is None or node.state == "healthy" or node.accepted > 1:
             n_accepted = 0 if node is None else node.accepted
-            faults.append(f"{name} cheats ({cheat}), and was not thrown out at once: {n_accepted} leases were accepted")
+            faults.append(f"{name} cheats ({cheat}), but the coordinator accepted {n_accepted} leases")
     for name in HONEST:
         node = swarm.node_in(status, name)
         reasons = set(node.reasons) - {"", "late", "freed", "expired"} if node is not None else set()
         if node is None or reasons:
-            faults.append(f"{name} is honest, and {'has never joined' if node is None else f'was rejected: {reasons}'}")
+            faults.append(f"{name} is honest, but {'has not joined' if node is None else f'was rejected: {reasons}'}")
     if weights_digest(swarm.run / MODEL_FOLDER) != weights_digest(replay / MODEL_FOLDER):
-        faults.append(f"the journal of {swarm.run}, trained again, gives other weights: those in {replay}")
+        faults.append(f"a replay of the journal of {swarm.run} gives other weights: {replay}")
     return faults
 
 
@@ -133,9 +132,9 @@ def _print_table(swarm: Swarm, status: SwarmStatus, folder: Path, seconds: float
     for name in (*CHEATS, *HONEST):
         node = swarm.node_in(status, name)
         if node is not None:
-            told = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items())
+            verdicts = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items())
             kind = CHEATS.get(name, "honest")
-            print(f"{name:10} {kind:12} {node.state:10} {node.n_granted:>6} {node.accepted:>8}  {told}")
+            print(f"{name:10} {kind:12} {node.state:10} {node.n_granted:>6} {node.accepted:>8}  {verdicts}")
     before, after = _pass_at_1(swarm.run)
     _, trusted = _pass_at_1(folder / "trusted")
     print(f"\npass@1 before {before:.3f}, after {after:.3f}; after a trusted run {trusted:.3f}")
