@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from benchmarks.record import describe_machine, percentile_ms, save_results
-from sandbox import Case, Limits, Program, Sandbox, Suite, Verdict
+from sandbox import Case, Program, Sandbox, Suite
 
 ROUNDS = 20
 PER_ROUND = 100
@@ -110,16 +110,6 @@ def measure_throughputs(cores: int) -> dict[str, list[float]]:
     return rates
 
 
-def judge_crowd(cores: int) -> dict[str, Any]:
-    """Judge 128 submissions at once, each of which needs a fifth of its time limit, and count false time limits."""
-    source = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint(input())"
-    suite = Suite([Case(TEXT, TEXT)], limits=Limits(wall_seconds=1))
-    with Sandbox(workers=cores) as box, ThreadPoolExecutor(128) as threads:
-        judged = list(threads.map(lambda _: box.judge(Program(source), suite), range(128)))
-    late = sum(judgement.verdict is Verdict.TIME_LIMIT for judgement in judged)
-    return {"submissions": 128, "false_time_limits": late}
-
-
 def measure_idle_memory() -> dict[str, float]:
     """Return the memory in MB of an idle supervisor, and of one idle worker with its three processes."""
     supervisor = start_python(_IDLE_SANDBOX, sys.executable)
@@ -145,7 +135,6 @@ def main() -> None:
         "tests_per_second_and_core": {
             name: statistics.median(rates) for name, rates in measure_throughputs(cores).items()
         },
-        "crowd": judge_crowd(cores),
         "memory_mb": measure_idle_memory(),
     }
     save_results("sandbox", results)

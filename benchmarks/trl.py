@@ -35,11 +35,10 @@ OURS = {
     "async": ["rollout.pipeline=async", "rollout.staleness=1", "engine.gpus=[0]", "objective.old=learner",
               "objective.truncation=2.0", "objective.by_std=false"],
 }  # fmt: skip
-Shape = tuple[int, int, int]  # prompts, completions of each, maximal tokens of a completion
-SHAPES: tuple[Shape, ...] = ((16, 16, 96), (4, 16, 64))
+PROMPTS, COMPLETIONS, MAX_TOKENS = 16, 16, 96  # completions of each prompt, tokens of each completion
 
 
-def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -> None:
+def train_with_trl(out: Path) -> None:
     """Train with TRL and save the model. Print a line after each step, and finally the tokens of each batch."""
     import datasets
     from transformers import TrainerCallback
@@ -64,10 +63,10 @@ def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -
 
     arguments = GRPOConfig(
         output_dir=str(out / "run"),
-        per_device_train_batch_size=prompts * completions // 2,
+        per_device_train_batch_size=PROMPTS * COMPLETIONS // 2,
         steps_per_generation=2,
-        num_generations=completions,
-        max_completion_length=max_tokens,
+        num_generations=COMPLETIONS,
+        max_completion_length=MAX_TOKENS,
         max_steps=2 * STEPS,
         temperature=1.0,
         learning_rate=3e-4,
@@ -96,23 +95,21 @@ def train_with_trl(out: Path, prompts: int, completions: int, max_tokens: int) -
     print(json.dumps(tokens))
 
 
-def run_trl(out: Path, shape: Shape) -> dict[str, float]:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.trl", str(out), *map(str, shape)]
-    lines, found = time_steps(command)
+def run_trl(out: Path) -> dict[str, float]:
+    lines, found = time_steps([sys.executable, "-W", "ignore", "-m", "benchmarks.trl", str(out)])
     return {"tokens": sum(json.loads(lines[-1])[1:]), **found}
 
 
-def run_curate(out: Path, shape: Shape, pipeline: Sequence[str], steps: int = STEPS + AHEAD) -> dict[str, float]:
-    prompts, completions, max_tokens = shape
+def run_curate(out: Path, pipeline: Sequence[str], steps: int = STEPS + AHEAD) -> dict[str, float]:
     settings = [
         *seed_settings(0), f"run.steps={steps}", "rollout.online_filter=false", "evaluation.dataset=",
-        "run.checkpoint_steps=1000", f"rollout.prompts={prompts}", f"rollout.completions={completions}",
-        f"stages.0.max_tokens={max_tokens}", *pipeline,
+        "run.checkpoint_steps=1000", f"rollout.prompts={PROMPTS}", f"rollout.completions={COMPLETIONS}",
+        f"stages.0.max_tokens={MAX_TOKENS}", *pipeline,
     ]  # fmt: skip
     _, found = time_steps(train_command(out, settings))
     lines = [line for line in read_metrics(out) if "step_time" in line]
-    answers = prompts * completions
-    return {"tokens": sum(line["completions/mean_length"] * answers for line in lines[1:STEPS]), **found}
+    mean_lengths = [line["completions/mean_length"] for line in lines[1:STEPS]]
+    return {"tokens": sum(mean_lengths) * PROMPTS * COMPLETIONS, **found}
 
 
 def time_steps(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
@@ -146,47 +143,47 @@ def tree_cpu_seconds(pid: int) -> float:
 def pass_at_1(model: Path, out: Path) -> float:
     command = [sys.executable, "-m", "cli", "evaluate", "--model", str(model)]
     command += ["--data", str(LEARN / "data" / "held_out")]
-    command += ["--k", "4", "--temperature", "1", "--top-p", "1", "--max-tokens", str(SHAPES[0][2]), "--out", str(out)]
+    command += ["--k", "4", "--temperature", "1", "--top-p", "1", "--max-tokens", str(MAX_TOKENS), "--out", str(out)]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return float(json.loads(out.read_text())["numbers"]["pass_at_1"])
 
 
-def measure(out: Path, shape: Shape, *, learning: bool) -> dict[str, Any]:
+def measure(out: Path) -> dict[str, Any]:
     rounds = []
     for number in range(ROUNDS):
-        here = out / str(number)
-        here.mkdir(parents=True)
-        found = {"trl": run_trl(here, shape)}
-        found |= {name: run_curate(here / name, shape, pipeline) for name, pipeline in OURS.items()}
+        folder = out / str(number)
+        folder.mkdir(parents=True)
+        found = {"trl": run_trl(folder)}
+        found |= {name: run_curate(folder / name, pipeline) for name, pipeline in OURS.items()}
         rounds.append(found)
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = {"answers": PROMPTS * COMPLETIONS}
     for name in ("trl", *OURS):
-        one = [each[name] for each in rounds]
+        run = out / "0"
+        if name in OURS:
+            run = out / name
+            run_curate(run, OURS[name], STEPS)
+        measured = [found[name] for found in rounds]
         results[name] = {
-            "tokens_per_second": round(median(each["tokens"] / each["seconds"] for each in one), 1),
-            "cpu_seconds_per_step": round(median(each["cpu_seconds"] for each in one) / (STEPS - 1), 3),
+            "tokens_per_second": round(median(found["tokens"] / found["seconds"] for found in measured), 1),
+            "cpu_seconds_per_step": round(median(found["cpu_seconds"] for found in measured) / (STEPS - 1), 3),
+            "pass_at_1": pass_at_1(run / "model", out / f"{name}.json"),
         }
-        if learning:
-            model = out / "0"
-            if name in OURS:
-                model = out / name
-                run_curate(model, shape, OURS[name], STEPS)
-            results[name]["pass_at_1"] = pass_at_1(model / "model", out / f"{name}.json")
-        results[name]["ratio"] = round(results[name]["tokens_per_second"] / results["trl"]["tokens_per_second"], 2)
-    return {"answers": shape[0] * shape[1], **results}
+    return results
 
 
 def main() -> None:
     if len(sys.argv) > 1:  # TRL, in a child process
-        train_with_trl(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+        train_with_trl(Path(sys.argv[1]))
         return
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        shapes = [measure(out / str(n), shape, learning=n == 0) for n, shape in enumerate(SHAPES)]
-        before = pass_at_1(LEARN / "seed-0" / "warm", out / "before.json")
-    versions = {"trl": version("trl")}
-    results = {"machine": describe_machine(), "versions": versions, "steps": STEPS, "pass_at_1_before": before}
-    save_results("trl", results | {"shapes": shapes})
+        results = {
+            "machine": describe_machine(),
+            "trl_version": version("trl"),
+            "steps": STEPS,
+            **measure(Path(folder)),
+            "pass_at_1_before": pass_at_1(LEARN / "seed-0" / "warm", Path(folder, "before.json")),
+        }
+    save_results("trl", results)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from benchmarks.render.table import table
 
 def render_sandbox(measured: dict[str, Any]) -> str:
     latency, rate = measured["milliseconds"], measured["tests_per_second_and_core"]
-    memory, crowd = measured["memory_mb"], measured["crowd"]
+    memory = measured["memory_mb"]
     rows = (
         ("curate-code, full isolation, each of a submission's tests", {"p50": latency["suite"]["p50"]}, rate["ours"]),
         ("curate-code, full isolation, a submission with one test", latency["ours"], None),
@@ -16,8 +16,7 @@ def render_sandbox(measured: dict[str, Any]) -> str:
     )
     return (
         table("lr", ("one trivial test", "p50 ms", "p99 ms", "tests per second and core"), map(_latency_cells, rows))
-        + f"\n\n{crowd['submissions']} submissions at once, each of which needs a fifth of its time limit:"
-        f" {crowd['false_time_limits']} false time limits. Memory: supervisor {memory['supervisor_rss']:.0f} MB"
+        + f"\n\nMemory: supervisor {memory['supervisor_rss']:.0f} MB"
         f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its three processes)."
         f" Measured on {measured['machine']}."
     )

@@ -32,7 +32,7 @@ def render_overlap(measured: dict[str, Any]) -> str:
 
 
 def render_broadcast(measured: dict[str, Any]) -> str:
-    """Return the speed of weights through throttled relays, and through chains of them."""
+    """Return the speed of weights through throttled relays."""
     rows: list[tuple[str, ...]] = []
     for relays, by_client in measured["three"].items():
         for client, found in by_client.items():
@@ -42,34 +42,24 @@ def render_broadcast(measured: dict[str, Any]) -> str:
                 continue
             ideal, median = measured["megabytes"] / found["ideal"], found["median_seconds"]
             rows.append((name, f"{ideal:.2f}", f"{median:.2f}", f"{found['share_of_ideal']:.0%}"))
-    chain = measured["chain"]
-    hops = "; ".join(
-        f"{n}: {found['median_seconds']:.2f} s ({found['predicted_seconds']:.2f})" for n, found in chain["hops"].items()
-    )
     heads = ("256 MB from relays of 20, 40 and 80 MB/s", "ideal, s", "median, s", "share of ideal")
     return table("lr", heads, rows) + (
-        f"\n\nMedians of {measured['rounds']} rounds. {chain['megabytes']:.0f} MB through a chain of relays of"
-        f" {chain['megabytes_per_second']} MB/s, in shards of 1 MiB, by the number of relays, and in brackets"
-        f" size / bandwidth + (relays - 1) x shard / bandwidth: {hops}. Measured on {measured['machine']}."
+        f"\n\nMedians of {measured['rounds']} rounds. Measured on {measured['machine']}."
     )
 
 
 def render_delta(measured: dict[str, Any]) -> str:
     """Return the size of differences between versions, by learning rate."""
     rows = (
-        (rate, f"{found['changed_share']:.1%}", f"{found['bytes_share']:.1%}", f"{found['minutes_at_intellect_2']:.1f}",
-         f"{found['make_megabytes_per_second']:,.0f}", f"{found['apply_megabytes_per_second']:,.0f}")
+        (rate, f"{found['changed_share']:.1%}", f"{found['bytes_share']:.1%}", f"{found['minutes_at_intellect_2']:.1f}")
         for rate, found in measured["learning_rates"].items()
-    )  # fmt: skip
-    heads = (
-        "learning rate", "weights that change", "bytes sent", "minutes for INTELLECT-2's 65.6 GB", "made, MB/s",
-        "put together, MB/s",
-    )  # fmt: skip
+    )
+    heads = ("learning rate", "weights that change", "bytes sent", "minutes for INTELLECT-2's 65.6 GB")
     return table("r", heads, rows) + (
         f"\n\nA model of {measured['weights']:,} weights that is really trained, {measured['updates_per_version']}"
         " updates of Adam for each version, compared in bfloat16. Whole versions would take"
         f" {measured['whole_minutes_at_intellect_2']:.1f} minutes at 590 Mb/s; above 35% of the bytes a version is sent"
-        f" whole. One core. Measured on {measured['machine']}."
+        f" whole. Measured on {measured['machine']}."
     )
 
 
@@ -114,14 +104,12 @@ def _outcome_cells(name: str, case: dict[str, Any]) -> Iterator[str]:
 
 
 def render_coordinator(measured: dict[str, Any]) -> str:
-    beats, leases, alone = measured["beats"], measured["leases"], measured["cryptography"]
+    leases = measured["leases"]
     return (
         f"One coordinator with {measured['nodes']:,} nodes: {measured['fastest']['per_second']:,.0f} signed requests"
-        f" per second over {measured['connections']} connections (signatures alone allow"
-        f" {alone['checked_per_second']:,.0f} on a core); {beats['per_second']:.0f} beats per second, which is what so"
-        f" many nodes send, take {beats['share_of_a_core']:.0%} of a core, median {beats['median_ms']:.1f} ms, p99"
-        f" {beats['p99_ms']:.0f} ms; {leases['per_second']:.0f} leases per second from the request to the verdict, with"
-        f" files of {leases['file_bytes'] / 1000:.0f} KB and the ledger on the disk. Measured on {measured['machine']}."
+        f" per second over {measured['connections']} connections; {leases['per_second']:.0f} leases per second from the"
+        f" request to the verdict, with files of {leases['file_bytes'] / 1000:.0f} KB and the ledger on the disk."
+        f" Measured on {measured['machine']}."
     )
 
 

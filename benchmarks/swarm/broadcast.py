@@ -4,8 +4,6 @@
 the three corrupt. shardcast fetches the same bytes from the same relays, with the Python of an environment that has it:
 
     python -m venv sc && sc/bin/pip install shardcast==0.3.2
-
-Then 64 MB go through chains of one to four relays of 20 MB/s each.
 """
 
 import argparse
@@ -25,7 +23,6 @@ from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.record import ROOT, describe_machine, save_results
-from train.errors import TransferError
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
@@ -35,7 +32,6 @@ from train.weights.manifest import WeightFile, WeightManifest
 
 RUN, KEY = "benchmark", Ed25519PrivateKey.from_private_bytes(bytes(32))
 SIZE, SPEEDS, SHARD_BYTES = 256_000_000, (20, 40, 80), 8 * 2**20
-CHAIN_SIZE, CHAIN_SPEED, CHAIN_SHARD_BYTES, HOPS = 64_000_000, 20, 2**20, (1, 2, 3, 4)
 _ROUNDS = 5
 _SECONDS = 120
 
@@ -111,12 +107,7 @@ def fetch() -> None:
     options = json.loads(sys.argv[1])
     download = RelayClient(RelaySelector(options["urls"]), options["run"], bytes.fromhex(options["public"]))
     began = time.monotonic()
-    while True:
-        try:
-            version = download.fetch_latest().version
-            break
-        except TransferError:
-            time.sleep(0.05)
+    version = download.fetch_latest().version
     VersionStore(Path(options["folder"]), download).fetch(version, seconds=options["seconds"])
     print(time.monotonic() - began)
 
@@ -139,17 +130,11 @@ def measure_three_relays(folder: Path, shardcast: str | None) -> dict[str, Any]:
     for case, corrupt in (("honest", None), ("40 MB/s corrupt", 40), ("80 MB/s corrupt", 80)):
         ideal = float(sum(speed for speed in SPEEDS if speed != corrupt))
         with ExitStack() as stack:
+            common = {"folder": str(folder / "store"), "other": str(folder / "other")}
             urls = [
-                stack.enter_context(
-                    start_relay(
-                        {
-                            "folder": str(folder / "store"), "other": str(folder / "other"),
-                            "megabytes_per_second": speed, "corrupt": speed == corrupt,
-                        }
-                    )
-                )
+                stack.enter_context(start_relay({**common, "megabytes_per_second": speed, "corrupt": speed == corrupt}))
                 for speed in SPEEDS
-            ]  # fmt: skip
+            ]
             cases = {"ours": (sys.executable, OURS, urls, ideal)}
             if case == "honest":
                 cases["ours, fastest alone"] = (sys.executable, OURS, urls[-1:], float(SPEEDS[-1]))
@@ -167,65 +152,13 @@ def measure_three_relays(folder: Path, shardcast: str | None) -> dict[str, Any]:
     return found
 
 
-def measure_chains(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    publish_random(folder, CHAIN_SIZE, CHAIN_SHARD_BYTES)
-    for hops in HOPS:
-        seconds = []
-        for number in range(_ROUNDS):
-            with ExitStack() as stack:
-                options: dict[str, Any] = {"megabytes_per_second": CHAIN_SPEED, "folder": str(folder / "none")}
-                # The first relay polls an empty folder until the weights appear in it.
-                store = folder / f"of-{hops}-{number}"
-                store.mkdir()
-                url = stack.enter_context(start_relay({**options, "folder": str(store)}))
-                for hop in range(1, hops):
-                    own = {"folder": str(store.with_name(f"{store.name}-{hop}")), "from": url}
-                    url = stack.enter_context(
-                        start_relay({**options, **own, "run": RUN, "public": public_key_bytes(KEY).hex()})
-                    )
-                client = {"urls": [url], "folder": str(store / "client"), "run": RUN, "seconds": _SECONDS}
-                command = [sys.executable, "-c", OURS, json.dumps({**client, "public": public_key_bytes(KEY).hex()})]
-                process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-                assert process.stdout is not None
-                seconds.append(_time_after_publishing(folder / "store", store, process))
-        predicted = (CHAIN_SIZE + (hops - 1) * CHAIN_SHARD_BYTES) / (CHAIN_SPEED * 1e6)
-        median = statistics.median(seconds)
-        found[str(hops)] = {"seconds": seconds, "median_seconds": median, "predicted_seconds": predicted}
-        print(hops, found[str(hops)], flush=True)
-    return found
-
-
-def _time_after_publishing(made: Path, store: Path, client: subprocess.Popen[str]) -> float:
-    """Publish the weights at the first relay, and return the seconds until the client has fetched them."""
-    time.sleep(2.0)  # until all processes poll
-    began = time.monotonic()
-    (made / "runs").rename(store / "runs")
-    try:
-        printed, _ = client.communicate(timeout=_SECONDS)
-        assert printed.strip()
-        return time.monotonic() - began
-    finally:
-        client.kill()
-        (store / "runs").rename(made / "runs")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--shardcast", help="Python of an environment that has shardcast 0.3.2")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        results = {
-            "machine": describe_machine(),
-            "megabytes": SIZE / 1e6,
-            "rounds": _ROUNDS,
-            "three": measure_three_relays(Path(name) / "three", options.shardcast),
-            "chain": {
-                "megabytes": CHAIN_SIZE / 1e6,
-                "megabytes_per_second": CHAIN_SPEED,
-                "hops": measure_chains(Path(name) / "chain"),
-            },
-        }
+        three = measure_three_relays(Path(name), options.shardcast)
+    results = {"machine": describe_machine(), "megabytes": SIZE / 1e6, "rounds": _ROUNDS, "three": three}
     save_results("broadcast", results)
 
 

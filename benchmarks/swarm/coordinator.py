@@ -1,13 +1,11 @@
 """The capacity of one coordinator:  python -m benchmarks.swarm.coordinator
 
 A child process runs a coordinator with 1,000 joined nodes and a controller that always has groups. Measurements: the
-rate of signature checks on one core, the maximal rate of signed heartbeats over 16 connections, the latency of 100
-heartbeats per second (the load of 1,000 nodes), and leases per second from /work to the verdict. Requests are signed
-beforehand.
+maximal rate of signed heartbeats over 16 connections, and leases per second from /work to the verdict. Requests are
+signed beforehand.
 """
 
 import asyncio
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 import uvicorn
-from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from benchmarks.record import cpu_seconds, describe_machine, percentile_ms, save_results
+from benchmarks.record import describe_machine, save_results
 from sandbox.service.listener import listen
 from train.asynchronous.messages import (
     ACCEPTED,
@@ -49,13 +45,13 @@ from train.swarm.coordinator.intake import ResultStore
 from train.swarm.invites import Role, new_invite
 from train.swarm.ledger import Ledger
 from train.swarm.messages import JoinRequest, VerificationResult
-from train.swarm.requests import check_signature, new_head, read_head, sign_request
+from train.swarm.requests import new_head, sign_request
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightManifest
 
 RUN, RUN_KEY, START = "benchmark", Ed25519PrivateKey.from_private_bytes(b"r" * 32), b"thestart"
-NODES, CONNECTIONS, REQUESTS, BEAT_SECONDS, MEASURED_SECONDS, LEASES = 1000, 16, 10_000, 10.0, 30.0, 300
+NODES, CONNECTIONS, REQUESTS, LEASES = 1000, 16, 10_000, 300
 COMPLETIONS, TOKENS = 8, 500
 
 
@@ -157,33 +153,6 @@ async def measure_max_rate(port: int) -> dict[str, float]:
     return {"per_second": REQUESTS / (time.perf_counter() - began)}
 
 
-async def measure_heartbeats(port: int, process: psutil.Process) -> dict[str, float]:
-    """Return the latency of heartbeats at the rate of 1,000 nodes, and their share of a core."""
-    pool: asyncio.Queue[Connection] = asyncio.Queue()
-    for _ in range(64):
-        pool.put_nowait(await Connection(port).open())
-    n = int(NODES * MEASURED_SECONDS / BEAT_SECONDS)
-    requests = [sign_request_bytes(number % NODES, "/beat", node_heartbeat(number % NODES)) for number in range(n)]
-    seconds: list[float] = []
-
-    async def beat(at: float, request: bytes) -> None:
-        await asyncio.sleep(at)
-        began = time.perf_counter()
-        connection = await pool.get()
-        await connection.send(request)
-        pool.put_nowait(connection)
-        seconds.append(time.perf_counter() - began)
-
-    cpu = cpu_seconds(process)
-    await asyncio.gather(*(beat(index * BEAT_SECONDS / NODES, request) for index, request in enumerate(requests)))
-    return {
-        "per_second": NODES / BEAT_SECONDS,
-        "median_ms": statistics.median(seconds) * 1e3,
-        "p99_ms": percentile_ms(seconds, 99),
-        "share_of_a_core": (cpu_seconds(process) - cpu) / MEASURED_SECONDS,
-    }
-
-
 async def measure_leases(port: int) -> dict[str, float]:
     connection = await Connection(port).open()
     tokens, logprobs = pack_tokens(range(TOKENS)), pack_logprobs([-1.0] * TOKENS)
@@ -208,17 +177,6 @@ async def measure_leases(port: int) -> dict[str, float]:
     return {"per_second": LEASES / (time.perf_counter() - began), "file_bytes": len(body)}
 
 
-def measure_cryptography() -> dict[str, float]:
-    """Return the requests per second whose signatures and digests one core verifies."""
-    key, n, body = node_key(1), 2000, node_heartbeat(1)
-    signed = [sign_request(new_head("/beat", RUN, public_key_bytes(key), body, START), key) for _ in range(n)]
-    began = time.perf_counter()
-    for headers in signed:
-        check_signature(*read_head("/beat", headers))
-        blake3(body).digest()
-    return {"checked_per_second": n / (time.perf_counter() - began)}
-
-
 def main() -> None:
     if len(sys.argv) > 1:  # the coordinator, in a child process
         serve(Path(sys.argv[1]))
@@ -233,9 +191,7 @@ def main() -> None:
                     "machine": describe_machine(),
                     "nodes": NODES,
                     "connections": CONNECTIONS,
-                    "cryptography": measure_cryptography(),
                     "fastest": asyncio.run(measure_max_rate(port)),
-                    "beats": asyncio.run(measure_heartbeats(port, psutil.Process(server.pid))),
                     "leases": asyncio.run(measure_leases(port)),
                 }
             finally:

@@ -18,14 +18,10 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, serve
-from train.swarm.broadcast.relay_client import RelayClient
-from train.swarm.broadcast.relay_selector import MAX_CONCURRENT_FOR_RELAYS, RelaySelector
 
 _SHARD = re.compile(r".*/(shard_\d{5}\.bin|.*\.safetensors)")
 _BURST_SECONDS = 0.02
-_POLL_SECONDS = 0.1
 
 
 class ThrottledApp:
@@ -58,24 +54,12 @@ class ThrottledApp:
 def main() -> None:
     options = json.loads(sys.argv[1])
     folder = Path(options["folder"])
-    mirror = None
-    if "from" in options:
-        public = bytes.fromhex(options["public"])
-        relays = RelaySelector([options["from"]], max_concurrent=MAX_CONCURRENT_FOR_RELAYS)
-        mirror = Mirror(folder, options["run"], public, RelayClient(relays, options["run"], public))
-    files = RelayApp(folder, RelayRateLimiter(1e6, 1e12), mirror.find_arriving if mirror else None)
+    files = RelayApp(folder, RelayRateLimiter(1e6, 1e12))
     others = Mount("/other", StaticFiles(directory=options["other"])) if "other" in options else None
     app: ASGIApp = Starlette(routes=[others, Mount("/", files)]) if others else files
     throttled = ThrottledApp(app, options["megabytes_per_second"] * 1e6, corrupt=options.get("corrupt", False))
     listener = socket.create_server(("127.0.0.1", 0))
-
-    def follow(stop: threading.Event) -> None:
-        if mirror is None:
-            stop.wait()
-        else:
-            mirror.sync_until_stopped(stop, every_seconds=_POLL_SECONDS)
-
-    serve(throttled, listener, follow, lambda: print(listener_url(listener), flush=True))
+    serve(throttled, listener, threading.Event.wait, lambda: print(listener_url(listener), flush=True))
 
 
 if __name__ == "__main__":
