@@ -1,2 +1,1 @@
-"""Measurements of speed, side by side in one run. The README shows the results; no test checks them, since machines
-differ."""
+"""Measurements of speed and of learning, with their results in docs/numbers.md. No test compares machines."""

@@ -31,7 +31,7 @@ TRIVIAL = Program("def f(x): return x"), Suite([Case("[1]", "1")], entry_point="
 
 
 def read_submissions(data: Path) -> tuple[list[Submission], list[Submission]]:
-    """Return right programs and wrong ones for the call suites."""
+    """Return right and wrong programs with their call suites."""
     lines = (data / "labels" / "livecodebench_references.jsonl").read_text().splitlines()
     references = {f"livecodebench/{row['id']}": row["code"] for row in map(json.loads, lines)}
     problems = livecodebench.read(locate(str(data / "livecodebench")))

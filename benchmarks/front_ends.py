@@ -80,13 +80,13 @@ def sleep_and_respond(listeners: list[socket.socket]) -> None:
 
 
 class SleepingLane(SocketLane):
-    """The caller's side of a sleeping worker."""
+    """The client of a sleeping worker."""
 
     layers: dict[str, str] = {}
 
 
 class SleepingSandbox(Sandbox):
-    """A sandbox whose workers are at the other ends of sockets."""
+    """A sandbox whose workers are the peers of these sockets."""
 
     def __init__(self, sockets: list[socket.socket]) -> None:
         reader = ResponseReader()
@@ -98,7 +98,7 @@ class SleepingSandbox(Sandbox):
 
 
 def fork(function: Callable[[], object]) -> int:
-    """Call a function in a forked process; return the process id."""
+    """Call a function in a forked process, and return its pid."""
     pid = os.fork()
     if pid == 0:
         with suppress(OSError):

@@ -40,7 +40,7 @@ def _run(seed: int, **variables: str) -> None:
 
 
 def read_evaluations(seed: int) -> dict[str, float]:
-    """Return the results of `curate evaluate` before and after training, with eight samples per problem."""
+    """Return pass@1 before and after training, by `curate evaluate` with eight samples per problem."""
     found = {}
     for name, when in (("warm", "before"), ("grpo_plus", "after")):
         path = LEARN / f"seed-{seed}" / "evaluated" / f"{name}.json"

@@ -37,7 +37,7 @@ CASES = {
 
 
 def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
-    """Return the peak bytes on one rank. Call it in a fresh process."""
+    """Return the peak bytes on one rank. Call it once in a process, since it sets up a process group."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     torch.set_num_threads(1)
@@ -55,19 +55,19 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
         trained = [weight for weight in causal.parameters() if weight.requires_grad]
         for weight in trained:
             weight.grad = torch.zeros_like(weight)
-        kept = [local(tensor) for tensor in (*causal.parameters(), *(weight.grad for weight in trained))]
+        held = [local(tensor) for tensor in (*causal.parameters(), *(weight.grad for weight in trained))]
         index = torch.zeros(row_tokens, dtype=torch.int64)
         row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
-        with ResizedBytes(kept) as alive:
+        with ResizedBytes(held) as alive:
             logp_R, _ = policy(row)
             logp_R.sum().backward()
             alive.end_phase()
     moments = 2 * sum(local(weight).nbytes for weight in trained)
-    return sum(tensor.nbytes for tensor in kept) + moments + alive.peaks[0]
+    return sum(tensor.nbytes for tensor in held) + moments + alive.peaks[0]
 
 
 class ResizedBytes(LiveBytes):
-    """A counter that also tracks resized storages, such as those into which FSDP2 gathers weights."""
+    """A counter of live bytes that includes resized storages, into which FSDP2 gathers weights."""
 
     def __enter__(self) -> "ResizedBytes":
         self._resize = torch.UntypedStorage.resize_

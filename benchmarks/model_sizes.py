@@ -1,4 +1,4 @@
-"""The shapes of Qwen2.5, from which R1-Distill-Qwen and QwQ-32B were trained, as in its configurations."""
+"""The shapes of Qwen2.5, the base of R1-Distill-Qwen and QwQ-32B."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,14 +20,14 @@ _SHAPES = {
 
 
 def save_qwen2_5(name: str, folder: Path, **changes: int) -> None:
-    """Write the configuration of a model. changes: values that differ from its own"""
+    """Write the configuration of a model, with some values changed."""
     from transformers import Qwen2Config
 
     Qwen2Config(**dict(zip(_COLUMNS, _SHAPES[name], strict=True)) | changes).save_pretrained(folder)
 
 
 def qwen2_5(name: str, *, minibatches: int = 2, kl: float = 0.0) -> ModelSize:
-    """Return the size of a model trained with activation checkpointing and this number of minibatches."""
+    """Return the size of a model that is trained with activation checkpointing."""
     with TemporaryDirectory() as folder:
         save_qwen2_5(name, Path(folder))
         return build_model_size(

@@ -36,9 +36,9 @@ SUITE = Suite([Case("hello\n", "hello\n")])
 
 @contextlib.contextmanager
 def start_cluster(nodes: int) -> Iterator[str]:
-    """Yield the address of a cluster. Its head offers no processors, each of its nodes one."""
+    """Yield the address of a cluster. Its head offers no CPUs, and each node one."""
     folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-    Path("/tmp/ray").mkdir(exist_ok=True)  # Ray writes the address there, whatever its folder
+    Path("/tmp/ray").mkdir(exist_ok=True)  # Ray always writes the address there
     cluster = Cluster()
     try:
         for processors in (0, *[1] * nodes):
@@ -57,7 +57,7 @@ def sleeping_submissions(count: int) -> Iterator[tuple[Program, Suite]]:
 
 
 def measure_weak_scaling(nodes: int) -> dict[str, float]:
-    """Return the rate of a cluster, and its share of the rate of workers without overhead."""
+    """Return the rate of a cluster, and its share of the rate without overhead."""
     with start_cluster(nodes) as address, Sandbox(backend="ray", address=address, workers=WORKERS) as box:
         list(box.judge_many(sleeping_submissions(4 * box.workers)))  # starts all workers
         started = time.perf_counter()

@@ -21,7 +21,7 @@ def load_results(name: str) -> dict[str, Any]:
 
 
 def save_results(name: str, results: Mapping[str, Any]) -> None:
-    """Write the results of a benchmark, and print the path."""
+    """Write the results of a benchmark, and print the path of the file."""
     path = RESULTS / f"{name}.json"
     path.write_text(json.dumps(results, indent=1) + "\n")
     print(path, flush=True)

@@ -28,7 +28,7 @@ _MODELS = {
 
 
 def save_model(folder: Path, sizes: dict[str, int]) -> Any:
-    """Write a model with random weights and a tokenizer to the folder, and return the model."""
+    """Write a random model and a tokenizer to the folder, and return the model."""
     import torch
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
@@ -44,12 +44,12 @@ def save_model(folder: Path, sizes: dict[str, int]) -> Any:
     return model
 
 
-def prompts() -> list[tuple[int, ...]]:
-    return [tuple((7 * n + 13 * place) % _VOCABULARY for place in range(_PROMPT_TOKENS)) for n in range(_ANSWERS)]
+def make_prompts() -> list[tuple[int, ...]]:
+    return [tuple((7 * n + 13 * index) % _VOCABULARY for index in range(_PROMPT_TOKENS)) for n in range(_ANSWERS)]
 
 
 def measure_transfers(model: Any, engine: Any, probe: Any) -> dict[str, float]:
-    """Return the median seconds of each part of a transfer through memory to an idle engine."""
+    """Return the median seconds of publishing, loading and proving through shared memory, with an idle engine."""
     from train.sampling.proof import prove
     from train.weights.source import SharedMemoryTransport
 
@@ -90,8 +90,7 @@ def measure_fetch(model: Any, folder: Path) -> float:
 @contextmanager
 def serve_folder(folder: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *words: Any) -> None:
-            """Discard the message."""
+        def log_message(self, *words: Any) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -103,9 +102,9 @@ def serve_folder(folder: Path) -> Iterator[str]:
 
 
 def measure_interruption(model: Any, engine: Any, probe: Any) -> dict[str, float]:
-    """Return median seconds of the pause of sampling, and from the manifest to the first token with new weights.
+    """Return the median seconds of the pause of sampling, and from the manifest to the first token of new weights.
 
-    Another thread publishes and fetches while the engine samples; only loading and verifying pause it.
+    Another thread publishes and fetches while the engine samples; only loading and proving pause it.
     """
     from train.sampling.proof import prove
     from train.sampling.protocol import SamplingParams
@@ -115,7 +114,7 @@ def measure_interruption(model: Any, engine: Any, probe: Any) -> dict[str, float
     found: dict[str, list[float]] = {"pause": [], "first_token": []}
     with closing(SharedMemoryTransport()) as transport:
         for version in range(100, 100 + _TIMES):
-            for number, ids in enumerate(prompts()):
+            for number, ids in enumerate(make_prompts()):
                 engine.add(f"{version}-{number}", ids, number, sampling)
             for _ in range(10):
                 engine.step()
@@ -153,7 +152,7 @@ def measure(sizes: dict[str, int]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = save_model(folder / "model", sizes)
-        tokens = tuple(prompts()[:4])
+        tokens = tuple(make_prompts()[:4])
         with torch.no_grad():
             tables = [model(torch.tensor([ids])).logits[0, :-1].log_softmax(-1) for ids in tokens]
         logprobs = [

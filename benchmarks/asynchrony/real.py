@@ -58,7 +58,7 @@ _ENVIRONMENT = {
 
 
 class RecordedLengths:
-    """The recorded lengths of real completions, replayed in order and cyclically."""
+    """The lengths of real completions, replayed cyclically."""
 
     def __init__(self, lengths: Iterable[int]) -> None:
         lengths = list(lengths)
@@ -98,7 +98,7 @@ def train(name: str, mode: TrainingMode, *, evaluates: bool) -> Path:
     threading.Thread(target=_pin_engines, args=(process.pid, stop), daemon=True).start()
     try:
         if process.wait():
-            sys.exit(f"the run {name} has failed; see above")
+            sys.exit(f"the run {name} failed; read its output above")
     finally:
         stop.set()
         if process.poll() is None:
@@ -107,7 +107,7 @@ def train(name: str, mode: TrainingMode, *, evaluates: bool) -> Path:
 
 
 def _pin_engines(pid: int, stop: threading.Event) -> None:
-    """Move the threads of engines to the second core as soon as they appear."""
+    """Pin the threads of new engines to the second core, until `stop` is set."""
     while not stop.wait(0.2):
         try:
             for child in psutil.Process(pid).children(recursive=True):
@@ -116,15 +116,15 @@ def _pin_engines(pid: int, stop: threading.Event) -> None:
                     for thread in child.threads():
                         os.sched_setaffinity(thread.id, {1})
         except (psutil.Error, OSError):
-            continue  # the thread has just ended
+            continue  # the thread has exited
 
 
-def steps_to_goal(folder: Path) -> int | None:
+def find_steps_to_goal(folder: Path) -> int | None:
     """Return the first step at which pass@1 reached the goal; None if it did not."""
     return next((step for step, passed in pass_at_1_curve(read_metrics(folder)) if passed >= GOAL), None)
 
 
-def measured_steps(folder: Path) -> list[dict[str, Any]]:
+def read_measured_steps(folder: Path) -> list[dict[str, Any]]:
     return [line for line in read_metrics(folder) if "step_time" in line][_WARM_UP_STEPS:]
 
 
@@ -136,12 +136,12 @@ def read_speed(folder: Path) -> dict[str, float]:
         "engine_idle_share": "idle/sampler",
         "staleness_mean": "staleness/mean",
     }
-    steps = measured_steps(folder)
+    steps = read_measured_steps(folder)
     return {name: round(fmean(step[metric] for step in steps), 3) for name, metric in metrics.items()}
 
 
-def part_seconds(folder: Path) -> dict[str, list[float]]:
-    """Return the seconds of each part of the synchronous steps."""
+def read_part_seconds(folder: Path) -> dict[str, list[float]]:
+    """Return the seconds of each part of a synchronous run's steps, by part."""
     seconds: dict[str, list[float]] = {}
     for line in read_json_lines(folder / TIMELINE):
         if line["step"] > _WARM_UP_STEPS:
@@ -149,8 +149,8 @@ def part_seconds(folder: Path) -> dict[str, list[float]]:
     return seconds
 
 
-def completion_lengths(folder: Path) -> list[int]:
-    """Return the tokens of each completion of an asynchronous run, group by group in the order of dispatch."""
+def read_completion_lengths(folder: Path) -> list[int]:
+    """Return the tokens of each completion of an asynchronous run, in the order of dispatch."""
     by_group: dict[int, list[int]] = {}
     for event in read_events(folder / FOLDER):
         if isinstance(event, ResultReceived):
@@ -159,15 +159,15 @@ def completion_lengths(folder: Path) -> list[int]:
 
 
 def calibrate(folder: Path) -> tuple[Workload, Layout]:
-    """Return the batches and the speeds of engine and learner, measured in a synchronous run."""
-    steps, by_part = measured_steps(folder), part_seconds(folder)
+    """Return the workload of a synchronous run, and the measured speeds of its engine and learner."""
+    steps, by_part = read_measured_steps(folder), read_part_seconds(folder)
     means = {part: fmean(seconds) for part, seconds in by_part.items()}
     latency = fmean(step["reward_latency_s/p50"] for step in steps)
     workload = Workload(
         PROMPTS,
         COMPLETIONS,
         _PROMPT_TOKENS,
-        RecordedLengths(completion_lengths(RUNS / _RECORDED)),
+        RecordedLengths(read_completion_lengths(RUNS / _RECORDED)),
         reward_seconds=(0.5 * latency, latency, 2 * latency),
     )
     # The engine makes as many steps as the longest completion has tokens. The fit has a cost per step and per token.
@@ -184,7 +184,7 @@ def main() -> None:
     for name, mode in _MODES.items():
         began = time.monotonic()
         folders = [train(name, mode, evaluates=evaluates) for evaluates in (False, True)]
-        run, goal = read_speed(folders[0]), steps_to_goal(folders[1])
+        run, goal = read_speed(folders[0]), find_steps_to_goal(folders[1])
         seconds = goal and round(goal * run["step_seconds"], 1)
         real["runs"][name] = {"seconds_to_goal": seconds, "steps_to_goal": goal, **run}
         print(name, real["runs"][name], f"in {time.monotonic() - began:.0f} s", flush=True)

@@ -2,12 +2,10 @@
 
     python -m benchmarks.asynchrony.simulated     # some minutes on one core; finished parts are kept
 
-Assumptions and their sources:
-
-  batches of 128 x 16 answers; 1.5B: 9,000 tokens on average and at most 32K; 14B, two GPUs for each engine: 12,000
-  lengths with a heavy tail (log-normal, sigma 0.9), as AReaL (arXiv:2505.24298) and DeepCoder describe them; the mean
-  of DeepCoder's answers grew from 8K to 17.5K tokens, under limits of 16K and 32K
-  GPU, engine, learner and rewards: train/planning/engine.py and simulate.py
+Batches have 128 x 16 completions of at most 32K tokens, on average 9,000 for the 1.5B and 12,000 for the 14B, whose
+engines have two GPUs. Lengths are log-normal with sigma 0.9: AReaL (arXiv:2505.24298) and DeepCoder describe a heavy
+tail. The mean length of DeepCoder's completions grew from 8K to 17.5K tokens, under limits of 16K and 32K. All other
+assumptions are those of train/planning/engine.py and simulate.py.
 """
 
 from collections.abc import Iterator
@@ -28,7 +26,7 @@ def workload(mean_tokens: int, limit: int = 32_768) -> Workload:
 
 
 def cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode]]:
-    """Yield each simulation with a name that identifies it."""
+    """Yield the name and the arguments of each simulation."""
     small, large = qwen2_5("1.5B"), qwen2_5("14B")
     for gpus in GPUS:
         for mode in (*MODES, NOT_INTERRUPTED):
@@ -45,13 +43,11 @@ def cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode
 def main() -> None:
     results = load_results("asynchrony")
     done = results.setdefault("simulated", {})
-    for name, model, cluster, work, mode in cases():
+    for name, model, cluster, batches, mode in cases():
         if name in done:
             continue
-        split = find_best_split(mode, model, cluster, work)
+        split = find_best_split(mode, model, cluster, batches)
         done[name] = split and {
-            "learner_gpus": split.learner_gpus,
-            "engines": split.engines,
             "outcome": {"step_seconds": round(split.result.step_seconds, 4)},
         }
         print(name, done[name])

@@ -1,10 +1,8 @@
-"""Write problems that are solved by counting aloud:  python examples/learn/aloud.py FOLDER
+"""Problems that are solved by counting aloud:  python examples/learn/aloud.py FOLDER
 
-"Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." The order of the words is never
-stated: it is learned from demonstrations. An answer that thinks aloud goes from word to word and is right unless it
-miscounts; an answer without thinking guesses one of the words that follow. More steps need more thinking, so a length
-limit cuts off answers about distant words. This shows how a trainer treats truncated answers; see
-benchmarks/ingredients.py.
+"Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." The order of the words is learned
+from demonstrations. A completion that thinks goes from word to word; one that does not guesses a word. More steps need
+more thinking, so a length limit truncates completions about distant words. See benchmarks/ingredients.py.
 """
 
 import json
@@ -24,7 +22,7 @@ WORDS = (
 FARTHEST = 16
 HELD_OUT = 200  # of 1,072 problems
 TESTS = 6
-THINKS, SLIPS = 0.4, 0.15  # the share of demonstrations that think, and the share of thoughts that are off by one word
+THINKS, SLIPS = 0.4, 0.15  # share of demonstrations that think, share of thoughts that miscount by one word
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class Problem:
 
 
 def all_problems() -> tuple[list[Problem], list[Problem]]:
-    """Return the problems for training and those held out, in a random order that is always the same."""
+    """Return the problems for training and those held out, in a fixed random order."""
     shuffled = [Problem(steps, start) for steps in range(1, FARTHEST + 1) for start in range(len(WORDS))]
     random.Random(0).shuffle(shuffled)
     return shuffled[HELD_OUT:], shuffled[:HELD_OUT]

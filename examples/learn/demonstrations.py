@@ -1,8 +1,7 @@
-"""The demonstrations that the model imitates before it learns from rewards: they are sometimes right.
+"""The demonstrations of the warm-up, before the model learns from rewards.
 
-Of the demonstrations, 30 % are right, 45 % make a mistake specific to the task, and 25 % have a random change. A model
-that imitates them solves a third of the problems, and most problems in at least one of eight attempts, so rewards have
-something to reinforce.
+30% are right, 45% make a mistake specific to the task, and 25% have a random change. A model that imitates them solves
+a third of the problems, and most problems in one of eight attempts, so rewards can reinforce right completions.
 """
 
 import random
@@ -18,7 +17,6 @@ _OTHERS = ([str(c) for c in CONSTANTS], [f" {sign} " for sign in "+-*%"], [" < "
 
 
 def demonstration(problem: Problem, rng: random.Random) -> str:
-    """Return a completion for a prompt that asks for a program."""
     return answer(problem.task.program(body(problem.task, rng)))
 
 
@@ -33,8 +31,10 @@ def texts(problems: Sequence[Problem]) -> list[str]:
 
 
 def body(task: Task, rng: random.Random, *, right: float = RIGHT) -> str:
-    """Return the lines after the one that reads the input. They are right with the probability `right`; if they are
-    wrong, the two kinds of mistakes occur in their usual proportion."""
+    """Return the lines after the one that reads the input.
+
+    right: probability of the right lines; both kinds of mistakes keep their proportion
+    """
     if rng.random() < right:
         return task.right
     if rng.random() < SAME_MISTAKE / (1 - RIGHT):
@@ -43,7 +43,7 @@ def body(task: Task, rng: random.Random, *, right: float = RIGHT) -> str:
 
 
 def _changed(body: str, rng: random.Random) -> str:
-    """Replace one constant, sign or name with another of its kind."""
+    """Replace one constant, sign or function name with another one."""
     match = rng.choice(list(_CHANGEABLE.finditer(body)))
     kind = next(kind for kind in _OTHERS if match[0] in kind)
     other = rng.choice([word for word in kind if word != match[0]])

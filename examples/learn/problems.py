@@ -1,8 +1,7 @@
-"""Write small problems as raw rows for `curate build-dataset`:  python examples/learn/problems.py FOLDER
+"""Small problems as raw rows for `curate build-dataset`:  python examples/learn/problems.py FOLDER
 
-This writes two files with their mappings: train.jsonl, and held_out.jsonl with tasks whose combination of kind,
-operation and constants occurs nowhere else. No training run sees the latter. The right program of each task prints the
-expected outputs.
+FOLDER gets two files with their mappings: train.jsonl, and held_out.jsonl, whose tasks have other combinations of kind,
+operation and constants. The right program of each task prints the expected outputs.
 """
 
 import builtins
@@ -20,10 +19,10 @@ from tasks import Task, tasks
 
 TASKS_OF_A_KIND = 96  # at most, so that no kind dominates the set
 HELD_OUT = 200  # tasks
-TRAIN = 640  # problems, not held out, that are curated; demonstrations are drawn from all that are not held out
+TRAIN = 640  # curated problems; demonstrations are sampled from all problems that are not held out
 TESTS = 8
 SMALLEST, LARGEST, LENGTHS = -20, 40, range(3, 7)
-NEAR_A_CONSTANT = 0.3  # share of the numbers near a constant, where a wrong comparison shows
+NEAR_A_CONSTANT = 0.3  # share of the numbers near a constant, where wrong comparisons fail
 PHRASINGS = {
     "n": ("Read an integer n.", "The input is one integer n.", "You are given an integer n."),
     "a b": ("Read two integers a and b.", "The input is two integers, a and b.", "You are given integers a and b."),
@@ -57,7 +56,7 @@ class Problem:
 
 
 def problems() -> tuple[list[Problem], list[Problem]]:
-    """Return the problems for training and those held out, in a random order that is always the same."""
+    """Return the problems for training and those held out, in a fixed random order."""
     rng = random.Random(0)
     chosen: list[Task] = []
     for _, of_a_kind in itertools.groupby(tasks(), key=lambda task: task.name.partition("-")[0]):
@@ -85,8 +84,10 @@ def row(problem: Problem) -> dict[str, object]:
 
 
 def _inputs(task: Task) -> list[str]:
-    """Return distinct lines of input. The first two are the same for all tasks that read the same input, so that their
-    expected outputs distinguish tasks; the rest are the task's own."""
+    """Return distinct lines of input.
+
+    The first two are the same for all tasks that read the same input, so their expected outputs distinguish tasks.
+    """
     shared, own = random.Random(task.reads), random.Random(task.name)
     lines = dict.fromkeys(_line(task.reads, shared, ()) for _ in range(2))
     while len(lines) < TESTS:
@@ -98,7 +99,7 @@ def _line(reads: str, rng: random.Random, constants: tuple[int, ...]) -> str:
     length = {"n": 1, "a b": 2}.get(reads) or rng.choice(LENGTHS)
     numbers = [_number(rng, constants) for _ in range(length)]
     if reads == "a b" and constants and rng.random() < NEAR_A_CONSTANT:
-        numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # where the two are nearly equal
+        numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # nearly equal sides of a comparison
     return " ".join(map(str, numbers)) + "\n"
 
 
@@ -109,7 +110,7 @@ def _number(rng: random.Random, constants: tuple[int, ...]) -> int:
 
 
 def printed(program: str, stdin: str) -> str:
-    """Return the output of a trusted program, run without isolation; a model's programs run in the sandbox."""
+    """Run a trusted program without isolation, and return its output."""
     lines = iter(stdin.splitlines())
     with contextlib.redirect_stdout(io.StringIO()) as output:
         exec(program, {"__builtins__": {**vars(builtins), "input": lambda: next(lines)}})
@@ -117,7 +118,7 @@ def printed(program: str, stdin: str) -> str:
 
 
 def write(folder: Path, **sets: Iterable[dict[str, object]]) -> None:
-    """Write NAME.jsonl for each set of rows, and the mapping NAME.toml with which to read it."""
+    """Write each set of rows as NAME.jsonl, with its mapping NAME.toml."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in sets.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,6 +1,6 @@
 """Thirteen kinds of small tasks over a number n, two numbers a and b or a list xs, with constants from 2 to 9.
 
-Each task has its right answer, and systematic mistakes: dropping a tail, swapping branches, forgetting an order.
+Each task has a right program and systematic mistakes: a missing tail, swapped branches, a forgotten order.
 """
 
 import itertools
@@ -164,7 +164,7 @@ def _listed(elements: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tests(which: str, c: int) -> tuple[str, str]:
-    """Return the test that the words describe, and another test that might be confused with it."""
+    """Return the condition that the words describe, and one that is easily confused with it."""
     if which == "divisible by":
         return f"x % {c} == 0", f"x % {c} == 1"
     return f"x {_COMPARED[which]} {c}", f"x {_OPPOSITE[_COMPARED[which]]} {c}"

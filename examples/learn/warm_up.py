@@ -1,8 +1,7 @@
-"""Train a language model that solves a third of the problems:  python warm_up.py FOLDER [--seed N]
+"""A language model that solves a third of the problems, trained from scratch:  python warm_up.py FOLDER [--seed N]
 
-It has 850,000 parameters and is trained from scratch in two to three minutes on two cores: a byte-level BPE tokenizer
-and a Qwen2 in float32 learn from demonstrations that are sometimes right (demonstrations.py), with the prompts that
-`curate` uses. With --aloud, the model learns to count aloud in some of its answers (aloud.py).
+A byte-level BPE tokenizer and a Qwen2 of 850,000 parameters in float32 learn from demonstrations.py with the prompts of
+`curate`, in two to three minutes on two cores. With --aloud, the model learns from aloud.py to count aloud.
 """
 
 import argparse
@@ -44,12 +43,9 @@ def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    # The lines that all prompts share are one token each, so that this small model spends no time on them.
+    # Each line that all prompts share is one token, which saves time.
     lines = [
-        line
-        for words in FINGERPRINT_TEXTS
-        for line in words.splitlines()
-        if line and "{" not in line and line[0] != "`"
+        line for text in FINGERPRINT_TEXTS for line in text.splitlines() if line and "{" not in line and line[0] != "`"
     ]
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - len(lines),
@@ -90,8 +86,10 @@ def warm_up(
     hidden: int = 128,
     layers: int = 4,
 ) -> None:
-    """Train a model and write it to the folder, in the usual files. `teacher` is a module with functions `texts`
-    and `demonstration`."""
+    """Train a model and write it to the folder.
+
+    teacher: module with functions `texts` and `demonstration`
+    """
     tokenizer = tokenizer_of(teacher.texts(learnt))
     torch.manual_seed(seed)
     rng = random.Random(seed)
@@ -106,7 +104,7 @@ def warm_up(
         chosen = [rng.choice(learnt) for _ in range(BATCH)]
         pairs = [(prompts[p.statement], tokenizer.encode(teacher.demonstration(p, rng) + END)) for p in chosen]
         tokens, targets = padded(pairs, tokenizer.pad_token_id)
-        loss = model(input_ids=tokens, labels=targets).loss  # padded on the right, so no token attends to the padding
+        loss = model(input_ids=tokens, labels=targets).loss  # right padding: no token attends to it
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -124,7 +122,7 @@ def prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
 
 
 def padded(pairs: Sequence[tuple[list[int], list[int]]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the tokens of prompts and answers, and targets with -100 for what is not learnt; (BATCH, longest) each."""
+    """Return tokens of prompts and answers, and targets with -100 for all other positions; (BATCH, longest) each."""
     longest = max(len(prompt) + len(answer) for prompt, answer in pairs)
     tokens = torch.full((len(pairs), longest), padding)
     targets = torch.full((len(pairs), longest), -100)
@@ -142,7 +140,7 @@ if __name__ == "__main__":
     arguments.add_argument("--steps", type=int, default=1000)
     arguments.add_argument("--aloud", action="store_true")
     given = arguments.parse_args()
-    if given.aloud:  # a smaller model, since its answers are longer
+    if given.aloud:  # a smaller model, because its completions are longer
         learnt, _ = aloud.all_problems()
         warm_up(learnt, given.folder, steps=given.steps, seed=given.seed, teacher=aloud, hidden=96, layers=3)
     else:

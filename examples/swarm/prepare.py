@@ -1,7 +1,7 @@
-"""Write the problems and the model of the example:  python examples/swarm/prepare.py FOLDER
+"""The problems and the model of the example:  python examples/swarm/prepare.py FOLDER
 
 The problems and demonstrations are a subset of those in examples/learn. A very small model memorizes the
-demonstrations, mistakes included, so it initially solves a quarter of the problems.
+demonstrations, with their mistakes, and so solves a quarter of the problems.
 """
 
 import sys

@@ -88,7 +88,7 @@ def command(
         raise click.UsageError("--price-gpu-hour is for sampling. Give a --model, or leave the price out.")
     if (solve_rate is None) != (out is None):
         raise click.UsageError(
-            "--solve-rate and --out need each other. Give both: the band, and the folder for the problems in it"
+            "--solve-rate and --out need each other. Pass both: the band, and the folder for the problems in it"
         )
     to_continue = f"the samples are in {dataset}; the same command continues"
     with report_user_errors(CurateError, TrainError, SandboxError, OSError, interrupt_message=to_continue):

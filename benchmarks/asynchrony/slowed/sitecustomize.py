@@ -1,4 +1,4 @@
-"""Python imports this at its start: a vLLM engine then sleeps CURATE_SLEEP_SECONDS after each of its steps."""
+"""A hook that Python imports at its start: the vLLM engine then sleeps CURATE_SLEEP_SECONDS after each step."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from types import ModuleType
 _SAMPLER = "train.sampling.vllm"
 
 
-class _Slowing(Loader):
+class _SlowingLoader(Loader):
     def __init__(self, loader: Loader, seconds: float) -> None:
         self._loader, self._seconds = loader, seconds
 
@@ -22,11 +22,11 @@ class _Slowing(Loader):
         sampler, seconds = module.VllmSampler, self._seconds
         collect = sampler._collect
 
-        def slowly(self: object) -> None:
+        def collect_and_sleep(self: object) -> None:
             collect(self)
             time.sleep(seconds)
 
-        sampler._collect = slowly
+        sampler._collect = collect_and_sleep
 
 
 class _Finder(MetaPathFinder):
@@ -35,7 +35,7 @@ class _Finder(MetaPathFinder):
             return None
         spec = PathFinder.find_spec(name, path)  # type: ignore[arg-type]
         if spec is not None and spec.loader is not None:
-            spec.loader = _Slowing(spec.loader, float(os.environ["CURATE_SLEEP_SECONDS"]))
+            spec.loader = _SlowingLoader(spec.loader, float(os.environ["CURATE_SLEEP_SECONDS"]))
         return spec
 
 
