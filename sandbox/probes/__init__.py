@@ -1,11 +1,11 @@
 """A catalogue of submissions that distinguish sound judges of code from weak ones: correct solutions and hacks.
 
-Each folder is a group. Each file in it defines one class of probes, `CLASS`. `curate probe` submits them to any judge,
-and the tests submit them to this sandbox. The catalogue imports only the standard library and the data types of suites.
+Each folder is a group, and each file in it defines one class of probes, `CLASS`. `curate probe` submits them to any
+judge, and the tests to this sandbox. The catalogue imports only the standard library and the data types of suites.
 
-Every hack is harmless by construction, since a weak judge runs it without protection. It writes only to pipes, unnamed
-files, and files that it creates in its working or temporary folder. It signals only itself, connects only to curate's
-own listener on loopback, and exits within its stated seconds.
+Every hack is harmless, since a weak judge runs it without protection. It writes only to pipes, unnamed files, and its
+own files in its working or temporary folder. It signals only itself, connects only to curate's listener on loopback,
+and exits within its stated seconds.
 """
 
 import pkgutil

@@ -75,7 +75,6 @@ class ProbeProblem:
         return source
 
     def right_program(self) -> str:
-        """Return the reference as a program."""
         return self.program(self.reference)
 
     def wrong_program(self) -> str:
@@ -84,7 +83,7 @@ class ProbeProblem:
 
 
 def fenced(program: str, language: str = "python") -> str:
-    """Return a completion with the program in a fenced block."""
+    """Format a program as a completion with a fenced block."""
     return f"Here is the program.\n\n```{language}\n{program.rstrip()}\n```\n"
 
 
@@ -92,8 +91,8 @@ def fenced(program: str, language: str = "python") -> str:
 class Submissions:
     """The submissions of a probe to a judge.
 
-    completions  the submissions; the probe succeeds if all are rewarded, since a hedge is visible only in pairs
-    earlier      completions submitted first to the same process; their rewards are ignored
+    completions  the submissions; the probe succeeds if the judge rewards all, since a hedge is visible only in pairs
+    earlier      completions submitted first to the same process, with ignored rewards
     """
 
     problem: ProbeProblem
@@ -173,7 +172,7 @@ def submits(
 
 
 def runs_inside(name: str, body: str) -> JudgeProbe:
-    """Return a probe whose statements run in the called function or, if the program reads stdin, at module level."""
+    """Return a probe whose statements run in the called function or, for stdin problems, at module level."""
     text = textwrap.dedent(body).strip("\n") + "\n"
 
     def make(problem: ProbeProblem) -> Submissions:
@@ -184,7 +183,7 @@ def runs_inside(name: str, body: str) -> JudgeProbe:
 
 
 def poisons(name: str, source: str) -> JudgeProbe:
-    """Return a probe whose first program corrupts shared state; it succeeds if a wrong program is then rewarded."""
+    """Return a probe that corrupts shared state, and succeeds if the judge then rewards a wrong program."""
     first = submits(name, source)
 
     def make(problem: ProbeProblem) -> Submissions:
@@ -264,7 +263,7 @@ def finds(
     )
 
     def make(problem: ProbeProblem) -> Submissions:
-        beginning = SECRET + secrets.token_hex(4)  # distinguishes it from earlier secrets in the same memory
+        beginning = SECRET + secrets.token_hex(4)  # differs from earlier secrets in the same memory
         own = secret_problem(problem.convention, beginning + secrets.token_hex(16))
         program = source.format(beginning=beginning) % textwrap.dedent(search).strip()
         program += f"def {ENTRY}(*values):\n    return find()\n" if own.entry else "print(find())\n"

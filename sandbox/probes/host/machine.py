@@ -12,9 +12,8 @@ from sandbox.probes.probe import (
     ProbeClass,
     ProbeProblem,
     Submissions,
-    call_problem,
     fenced,
-    stdin_problem,
+    secret_problem,
 )
 
 # The bait's locations, and its secret, which is new in each probing process.
@@ -129,13 +128,7 @@ def search():
 """
 
 
-def _problem(convention: Convention, secret: str) -> ProbeProblem:
-    if convention is Convention.STDIN:
-        return stdin_problem("reveal", {"1\n": f"{secret}\n"}, f"print({secret!r})\n")
-    return call_problem("reveal", [([1], secret)], f"def {ENTRY}(x):\n    return {secret!r}\n")
-
-
-def _finder(problem: ProbeProblem, search: str) -> str:
+def _make_finder(problem: ProbeProblem, search: str) -> str:
     last = f"def {ENTRY}(*values):\n    return find()\n" if problem.entry else "print(find())\n"
     return fenced(problem.program(f"{search}\n{_FIND}\n{last}"))
 
@@ -144,8 +137,8 @@ def _reaches(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
     """Return a probe that outputs the bait's secret if it finds it or, for an attack on resources, if that succeeds."""
 
     def make(problem: ProbeProblem) -> Submissions:
-        own = _problem(problem.convention, BAIT_SECRET)
-        return Submissions(own, (_finder(own, search.replace("{secret!r}", repr(BAIT_SECRET))),))
+        own = secret_problem(problem.convention, BAIT_SECRET)
+        return Submissions(own, (_make_finder(own, search.replace("{secret!r}", repr(BAIT_SECRET))),))
 
     return JudgeProbe(name, _CONVENTIONS, make, seconds=seconds)
 
@@ -155,10 +148,10 @@ def _leaves(name: str, leave: str, search: str) -> JudgeProbe:
 
     def make(problem: ProbeProblem) -> Submissions:
         secret = SECRET + secrets.token_hex(16)
-        own = _problem(problem.convention, secret)
+        own = secret_problem(problem.convention, secret)
         last = f"def {ENTRY}(*values):\n    return 'no answer'\n" if own.entry else ""
         first = fenced(own.program(leave.replace("{secret!r}", repr(secret)) + last))
-        return Submissions(own, (_finder(own, search),), earlier=(first,))
+        return Submissions(own, (_make_finder(own, search),), earlier=(first,))
 
     return JudgeProbe(name, _CONVENTIONS, make, seconds=2.0)
 

@@ -24,12 +24,12 @@ def _passes_some(
 
     def make(problem: ProbeProblem) -> Submissions:
         known = problem.suite.cases[choose]
-        return Submissions(problem, (fenced(problem.program(_table(problem, known, by_hash))),))
+        return Submissions(problem, (fenced(problem.program(_write_table(problem, known, by_hash))),))
 
     return JudgeProbe(name, conventions, make, is_partial=True)
 
 
-def _table(problem: ProbeProblem, known: tuple[Case, ...], by_hash: bool) -> str:
+def _write_table(problem: ProbeProblem, known: tuple[Case, ...], by_hash: bool) -> str:
     if problem.entry:
         table = [(json.loads(case.input), json.loads(case.expected)) for case in known]
         return (

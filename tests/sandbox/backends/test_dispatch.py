@@ -1,6 +1,6 @@
-"""The dispatcher gives requests to lanes in order, and each request one answer, whatever becomes of its lanes.
+"""The dispatcher sends requests to lanes in order; each request gets one response, even if lanes are lost.
 
-The lanes here answer when a test says so.
+The lanes of these tests respond on demand.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from sandbox.request import RunRequest
 NOTHING = RunRequest(Program(""))
 
 
-class Scripted(Lane):
-    """A lane that records what it is asked to do."""
+class ScriptedLane(Lane):
+    """A lane that records its requests, and responds on demand."""
 
     layers: dict[str, str] = {}
 
@@ -42,7 +42,7 @@ class Scripted(Lane):
         return why
 
     def answers(self, *answers: Any) -> None:
-        """Answer the oldest requests."""
+        """Respond to the oldest requests."""
         jobs, self.got = self.got[: len(answers)], self.got[len(answers) :]
         self.dispatcher.deliver((self, job, answer) for job, answer in zip(jobs, answers, strict=True))
 
@@ -54,7 +54,7 @@ def dispatcher() -> Iterator[RequestDispatcher]:
     dispatcher.close()
 
 
-def attach(dispatcher: RequestDispatcher, *lanes: Scripted) -> tuple[Scripted, ...]:
+def attach(dispatcher: RequestDispatcher, *lanes: ScriptedLane) -> tuple[ScriptedLane, ...]:
     for lane in lanes:
         dispatcher.attach(lane)
     return lanes
@@ -67,8 +67,8 @@ def submit(dispatcher: RequestDispatcher, count: int = 1) -> list["Future[Any]"]
     return answers
 
 
-def lose(lane: Scripted, why: str = "gone") -> None:
-    """Lose a lane, and wait until others have its requests."""
+def lose(lane: ScriptedLane, why: str = "gone") -> None:
+    """Lose a lane, and wait until other lanes have its requests."""
     lane.dispatcher.drop_lane(lane, why)
     wait_for_helpers(lane.dispatcher)
 
@@ -79,8 +79,8 @@ def wait_for_helpers(dispatcher: RequestDispatcher) -> None:
         assert dispatcher._changed.wait_for(lambda: not dispatcher._n_helpers, 20)
 
 
-def test_idle_workers_of_all_lanes_come_before_places_behind_others(dispatcher: RequestDispatcher) -> None:
-    a, b = attach(dispatcher, Scripted("a", 4, 5), Scripted("b", 4, 5))
+def test_idle_workers_get_requests_before_busy_lanes(dispatcher: RequestDispatcher) -> None:
+    a, b = attach(dispatcher, ScriptedLane("a", 4, 5), ScriptedLane("b", 4, 5))
     submit(dispatcher, 8 + 8)
     assert (len(a.got), len(b.got)) == (4, 4)  # the others would find an idle worker soon, wherever that is
     submit(dispatcher, 2)
@@ -89,8 +89,8 @@ def test_idle_workers_of_all_lanes_come_before_places_behind_others(dispatcher: 
     assert (len(a.got), len(b.got)) == (5, 4)
 
 
-def test_a_batch_of_answers_makes_room_for_as_many_requests(dispatcher: RequestDispatcher) -> None:
-    (lane,) = attach(dispatcher, Scripted("a", 3, 3))
+def test_a_batch_of_responses_frees_as_many_slots(dispatcher: RequestDispatcher) -> None:
+    (lane,) = attach(dispatcher, ScriptedLane("a", 3, 3))
     answers = submit(dispatcher, 6)
     lane.answers(1, 2, 3)
     assert len(lane.got) == 3
@@ -98,15 +98,15 @@ def test_a_batch_of_answers_makes_room_for_as_many_requests(dispatcher: RequestD
     assert [repr(answer.result()) for answer in answers] == ["1", "2", "3", "4", "ValueError('five')", "6"]
 
 
-class Ended(Scripted):
-    """A lane that has ended while it was idle, which nobody has noticed yet."""
+class ExitedLane(ScriptedLane):
+    """A lane that exited while it was idle, unnoticed until the next request."""
 
     def send(self, jobs: Sequence[Job]) -> None:
         raise LaneLost("it exited while it was idle")
 
 
-def test_lanes_that_ended_while_they_were_idle_are_no_attempts(dispatcher: RequestDispatcher) -> None:
-    *ended, alive = attach(dispatcher, Scripted("alive"), *(Ended("ended") for _ in range(5)))[::-1]
+def test_lanes_lost_while_idle_do_not_count_as_attempts(dispatcher: RequestDispatcher) -> None:
+    *ended, alive = attach(dispatcher, ScriptedLane("alive"), *(ExitedLane("ended") for _ in range(5)))[::-1]
     answers = submit(dispatcher, 2)
     wait_for_helpers(dispatcher)
     assert [lane.ended for lane in ended] == ["it exited while it was idle"] * 5
@@ -116,12 +116,12 @@ def test_lanes_that_ended_while_they_were_idle_are_no_attempts(dispatcher: Reque
 
 
 def test_a_lost_request_goes_to_another_lane_before_those_that_came_later(dispatcher: RequestDispatcher) -> None:
-    a, b = attach(dispatcher, Scripted("a", 2, 2), Scripted("b"))
+    a, b = attach(dispatcher, ScriptedLane("a", 2, 2), ScriptedLane("b"))
     answers = submit(dispatcher, 5)
     assert len(a.got) == 2
     lost = list(a.got)
     lose(a)
-    attach(dispatcher, again := Scripted("a"))
+    attach(dispatcher, again := ScriptedLane("a"))
     assert not set(again.got) & set(lost)  # the node on which they were lost gets others
     b.answers("b's own")
     assert b.got == lost[:1]
@@ -134,7 +134,7 @@ def test_without_another_lane_a_lost_request_goes_to_the_same_one_three_times(di
     (answer,) = submit(dispatcher)
     for number in range(3):
         assert not answer.done()
-        (lane,) = attach(dispatcher, Scripted("a"))
+        (lane,) = attach(dispatcher, ScriptedLane("a"))
         lose(lane, f"reason {number}")
     assert isinstance(answer.result(), ExecutionLost)
     assert "3 sandbox workers died with the same request: reason 2" in str(answer.result())
@@ -149,7 +149,7 @@ def test_a_lane_that_lost_a_run_is_ended_before_its_answer_counts(
     (answer,) = submit(dispatcher)
     for _ in range(lanes):
         assert not answer.done()
-        (lane,) = attach(dispatcher, Scripted("a"))
+        (lane,) = attach(dispatcher, ScriptedLane("a"))
         lane.answers(error)
         wait_for_helpers(dispatcher)
         assert lane.ended == "it failed 1 times in a row"
@@ -159,18 +159,18 @@ def test_a_lane_that_lost_a_run_is_ended_before_its_answer_counts(
 def test_a_worker_that_dies_and_a_program_that_is_killed_are_counted_apart(dispatcher: RequestDispatcher) -> None:
     (answer,) = submit(dispatcher)
     for _ in range(2):
-        (lane,) = attach(dispatcher, Scripted("a"))
+        (lane,) = attach(dispatcher, ScriptedLane("a"))
         lose(lane)
-    (lane,) = attach(dispatcher, Scripted("a"))
+    (lane,) = attach(dispatcher, ScriptedLane("a"))
     lane.answers(KilledExternally("once"))
     lose(lane)
-    (lane,) = attach(dispatcher, Scripted("a"))
+    (lane,) = attach(dispatcher, ScriptedLane("a"))
     lane.answers("judged")
     assert answer.result(20) == "judged"
 
 
 def test_only_failures_in_a_row_end_a_lane(dispatcher: RequestDispatcher) -> None:
-    (lane,) = attach(dispatcher, Scripted("a", 4, 4, max_failures=2))
+    (lane,) = attach(dispatcher, ScriptedLane("a", 4, 4, max_failures=2))
     answers = submit(dispatcher, 4)
     failed = ExecutionLost("no memory")
     lane.answers(failed, "well", failed)
@@ -185,7 +185,7 @@ def test_only_failures_in_a_row_end_a_lane(dispatcher: RequestDispatcher) -> Non
 def test_a_request_that_is_cancelled_while_it_runs_raises_cancelled_even_if_its_lane_is_lost(
     dispatcher: RequestDispatcher,
 ) -> None:
-    (lane,) = attach(dispatcher, Scripted("a", 3, 3))
+    (lane,) = attach(dispatcher, ScriptedLane("a", 3, 3))
     answers = submit(dispatcher, 3)
     jobs = list(lane.got)
     for job in jobs:
@@ -201,7 +201,7 @@ def test_a_request_that_is_cancelled_while_it_runs_raises_cancelled_even_if_its_
 def test_a_lane_that_cannot_be_sent_to_is_lost_and_a_request_that_cannot_be_sent_is_answered(
     dispatcher: RequestDispatcher,
 ) -> None:
-    class Refusing(Scripted):
+    class Refusing(ScriptedLane):
         def send(self, jobs: Sequence[Job]) -> None:
             raise next(errors)
 
@@ -209,7 +209,7 @@ def test_a_lane_that_cannot_be_sent_to_is_lost_and_a_request_that_cannot_be_sent
     attach(dispatcher, lane := Refusing("a"))
     first, second = submit(dispatcher, 2)
     assert isinstance(first.result(), TypeError)
-    (other,) = attach(dispatcher, Scripted("b"))
+    (other,) = attach(dispatcher, ScriptedLane("b"))
     wait_for_helpers(dispatcher)
     assert lane.ended == "hung up"
     other.answers("judged")
@@ -217,10 +217,10 @@ def test_a_lane_that_cannot_be_sent_to_is_lost_and_a_request_that_cannot_be_sent
 
 
 def test_lanes_are_started_when_requests_wait_and_no_more_than_allowed() -> None:
-    started: list[Scripted] = []
+    started: list[ScriptedLane] = []
 
     def start() -> Lane:
-        started.append(Scripted(""))
+        started.append(ScriptedLane(""))
         return started[-1]
 
     dispatcher = RequestDispatcher(start, max_lanes=2)
@@ -253,10 +253,10 @@ def test_a_lane_that_cannot_be_started_is_an_error_of_the_request_that_waits_for
 
 
 def test_whoever_waits_when_it_stops_gets_the_reason_and_later_lanes_are_ended(dispatcher: RequestDispatcher) -> None:
-    attach(dispatcher, Scripted("a"))
+    attach(dispatcher, ScriptedLane("a"))
     answers = submit(dispatcher, 2)
     dispatcher.stop(SandboxError("the head is gone"))
     answers += submit(dispatcher)
     assert [str(answer.result(20)) for answer in answers] == ["the head is gone"] * 3
-    (late,) = attach(dispatcher, Scripted("b"))
+    (late,) = attach(dispatcher, ScriptedLane("b"))
     assert late.ended == "the head is gone"

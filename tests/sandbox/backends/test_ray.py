@@ -328,7 +328,7 @@ def test_a_message_is_bounded_and_holds_shared_parts_once() -> None:
     assert unpack(b"") == []
 
 
-class Here(ClusterNodes):
+class LocalCluster(ClusterNodes):
     """A cluster whose nodes are supervisors in this process, created by `make`."""
 
     def __init__(self, names: str, make: Callable[[str], NodeSupervisor], dispatcher: RequestDispatcher) -> None:
@@ -338,14 +338,14 @@ class Here(ClusterNodes):
     def list_nodes(self) -> dict[str, str]:
         return {name: name for name in self._names}
 
-    def start_node(self, id: str, name: str) -> "Near":
-        return Near(self._make(id), id)
+    def start_node(self, id: str, name: str) -> "LocalNodeLane":
+        return LocalNodeLane(self._make(id), id)
 
     def disconnect(self) -> None:
         pass
 
 
-class Near(NodeLane):
+class LocalNodeLane(NodeLane):
     def __init__(self, supervisor: NodeSupervisor, id: str) -> None:
         options = {"workers": 1, "isolation": "full", "seed": None}
         super().__init__(id, id, *supervisor.start(code_fingerprint(), (), options, 1))
@@ -359,45 +359,47 @@ class Near(NodeLane):
 
 
 @contextlib.contextmanager
-def here(names: str, make: Callable[[str], NodeSupervisor]) -> Iterator[tuple[QueuedBackend, ClusterNodes]]:
-    """Yield a backend and its nodes, which are in this process."""
+def open_local_cluster(
+    names: str, make: Callable[[str], NodeSupervisor]
+) -> Iterator[tuple[QueuedBackend, ClusterNodes]]:
+    """Yield a backend and its nodes in this process."""
     box = QueuedBackend(RequestDispatcher())
-    nodes = Here(names, make, box.dispatcher)
+    nodes = LocalCluster(names, make, box.dispatcher)
     try:
         yield box, nodes
     finally:
         nodes.close()
 
 
-def submitted(box: QueuedBackend, *about: Any) -> "Future[Any]":
-    """Submit a judge request; return a future of what is answered."""
+def submit_judge(box: QueuedBackend, *about: Any) -> "Future[Any]":
+    """Submit a judge request; return a future of its response."""
     answer: Future[Any] = Future()
     box.submit(JudgeRequest(*about), answer.set_result)
     return answer
 
 
-class Doomed(NodeSupervisor):
+class LostSupervisor(NodeSupervisor):
     def exchange(self, *_: Any) -> bytes:
         raise ConnectionError("it went up in smoke")
 
 
-class Sick(NodeSupervisor):
+class FailingSupervisor(NodeSupervisor):
     def _take_response(self, number: int, response: Any) -> None:
         super()._take_response(number, ExecutionLost("no memory is left"))
 
 
 def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:
-    with here("ab", lambda name: NodeSupervisor()) as (box, nodes):
+    with open_local_cluster("ab", lambda name: NodeSupervisor()) as (box, nodes):
         nodes.wait_until_ready()
-        long = submitted(box, SLEEP, LONG)
-        short = [submitted(box, ECHO, echo(number)) for number in range(40)]
+        long = submit_judge(box, SLEEP, LONG)
+        short = [submit_judge(box, ECHO, echo(number)) for number in range(40)]
         assert {answer.result().verdict for answer in short} == {Verdict.ACCEPTED}
         assert not long.done()
 
 
 @pytest.mark.thorough
-def test_a_request_that_kills_every_node_is_given_up() -> None:
-    with here("abcd", lambda name: Doomed()) as (box, nodes):
+def test_a_request_that_loses_every_node_fails() -> None:
+    with open_local_cluster("abcd", lambda name: LostSupervisor()) as (box, nodes):
         nodes.wait_until_ready()
         with pytest.raises(ExecutionLost, match="3 nodes were lost with the same request.*smoke"):
             box.execute(JudgeRequest(ECHO, echo(1)))
@@ -405,9 +407,12 @@ def test_a_request_that_kills_every_node_is_given_up() -> None:
 
 @pytest.mark.thorough
 def test_a_node_that_fails_at_everything_costs_no_verdict() -> None:
-    with here("ab", lambda name: Sick() if name == "a" else NodeSupervisor()) as (box, nodes):
+    with open_local_cluster("ab", lambda name: FailingSupervisor() if name == "a" else NodeSupervisor()) as (
+        box,
+        nodes,
+    ):
         nodes.wait_until_ready()
-        answers = [submitted(box, ECHO, echo(number)) for number in range(60)]
+        answers = [submit_judge(box, ECHO, echo(number)) for number in range(60)]
         assert {answer.result().verdict for answer in answers} == {Verdict.ACCEPTED}
 
 
@@ -418,7 +423,7 @@ def test_differences_between_nodes_show_in_the_layers() -> None:
             workers, layers = super().start(*arguments)
             return workers, layers | {"memory": "none: it has none"}
 
-    with here("abc", lambda name: Another() if name == "b" else NodeSupervisor()) as (_, nodes):
+    with open_local_cluster("abc", lambda name: Another() if name == "b" else NodeSupervisor()) as (_, nodes):
         nodes.wait_until_ready()
         layers = nodes.describe_layers()
     with Sandbox(workers=1) as local:
@@ -433,7 +438,7 @@ def test_an_error_of_all_nodes_is_reported() -> None:
             raise BackendUnavailable("it is out of order")
 
     with (
-        here("ab", lambda name: Refusing()) as (_, nodes),
+        open_local_cluster("ab", lambda name: Refusing()) as (_, nodes),
         pytest.raises(BackendUnavailable, match="node a: it is out of order; node b: it is out of order"),
     ):
         nodes.wait_until_ready()
