@@ -1,7 +1,7 @@
 """Parser of the Python literals of assertion suites, and of calls with literal arguments.
 
 Literals are those of `ast.literal_eval`, and `set()`, `frozenset(...)`, `float("inf")`, `float("nan")` and
-`complex(...)`. Nothing is executed. The texts come from the suite, never from programs.
+`complex(...)`. The parser executes no code. The texts come from the suite, never from programs.
 """
 
 import ast
@@ -17,7 +17,7 @@ _PREVIEW_CHARS = 80  # of a text in a message
 def parse_literal(text: str) -> Any:
     """Parse a literal. Raises ValueError, with a message that begins with "must be"."""
     try:
-        return _value(_parse(text))
+        return _evaluate(_parse(text))
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
         raise ValueError(f"must be a Python literal, not {text[:_PREVIEW_CHARS]!r}") from None
 
@@ -31,7 +31,7 @@ def check_call(text: str, names: Collection[str]) -> None:
     """
     try:
         tree = _parse(text)
-        root = _root_name(tree)
+        root = _find_root_name(tree)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, OverflowError):
         raise ValueError(f"must be a call with literal arguments, not {text[:_PREVIEW_CHARS]!r}") from None
     if root not in names:
@@ -44,15 +44,15 @@ def _parse(text: str) -> ast.expr:
         return ast.parse(text.strip(), mode="eval").body
 
 
-def _root_name(call: ast.expr) -> str:
-    """Return the first name of a call. Raises ValueError for anything but a call with literal arguments."""
+def _find_root_name(call: ast.expr) -> str:
+    """Return the first name of a call with literal arguments. Raises ValueError for other expressions."""
     if not isinstance(call, ast.Call):
         raise ValueError("not a call")
     node: ast.expr = call
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Call):
             for argument in (*node.args, *(keyword.value for keyword in node.keywords if keyword.arg)):
-                _value(argument)
+                _evaluate(argument)
             if any(keyword.arg is None for keyword in node.keywords):
                 raise ValueError("unpacked arguments")
             node = node.func
@@ -63,39 +63,39 @@ def _root_name(call: ast.expr) -> str:
     return node.id
 
 
-def _value(node: ast.expr | None) -> Any:
+def _evaluate(node: ast.expr | None) -> Any:
     match node:
         case ast.Constant(value) if isinstance(value, _ATOMS):
             return value
         case ast.Tuple(elts):
-            return tuple(map(_value, elts))
+            return tuple(map(_evaluate, elts))
         case ast.List(elts):
-            return list(map(_value, elts))
+            return list(map(_evaluate, elts))
         case ast.Set(elts):
-            return set(map(_value, elts))
+            return set(map(_evaluate, elts))
         case ast.Dict(keys, values):
-            return dict(zip(map(_value, keys), map(_value, values), strict=True))
+            return dict(zip(map(_evaluate, keys), map(_evaluate, values), strict=True))
         case ast.UnaryOp(ast.USub(), operand):
-            return -_number(operand)
+            return -_evaluate_number(operand)
         case ast.UnaryOp(ast.UAdd(), operand):
-            return +_number(operand)
+            return +_evaluate_number(operand)
         case ast.BinOp(left, ast.Add(), right):
-            return _number(left) + _imaginary(right)
+            return _evaluate_number(left) + _evaluate_imaginary(right)
         case ast.BinOp(left, ast.Sub(), right):
-            return _number(left) - _imaginary(right)
+            return _evaluate_number(left) - _evaluate_imaginary(right)
         case ast.Call(ast.Name(name), args, []) if name in _CONSTRUCTORS:
-            return _CONSTRUCTORS[name](*map(_value, args))
+            return _CONSTRUCTORS[name](*map(_evaluate, args))
     raise ValueError("not a literal")
 
 
-def _number(node: ast.expr) -> Any:
-    value = _value(node)
+def _evaluate_number(node: ast.expr) -> Any:
+    value = _evaluate(node)
     if type(value) not in (int, float, complex):
         raise ValueError("not a number")
     return value
 
 
-def _imaginary(node: ast.expr) -> complex:
+def _evaluate_imaginary(node: ast.expr) -> complex:
     if isinstance(node, ast.Constant) and type(node.value) is complex:
         return node.value
     raise ValueError("a sum that is not a complex number")

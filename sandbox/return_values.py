@@ -10,19 +10,17 @@ from sandbox.checkers._values import NumberKey
 
 _MAX_DIGITS = 100_000  # bounds the cost of all integers in a value, since parsing an integer takes quadratic time
 _SMALL_BYTES = 1 << 16  # maximum size of values that are always decoded
-_PER_CHARACTER = 12  # maximum bytes of an encoded character: two escapes, for a surrogate pair
-_PER_VALUE = 400  # maximum bytes of a number in any notation, and of the punctuation around a value
-_PER_LITERAL = 2_000  # the same for a Python value, which may be a fraction
+_BYTES_PER_CHARACTER = 12  # maximum: two escapes, for a surrogate pair
+_BYTES_PER_VALUE = 400  # maximum of a number in any notation, and of the punctuation around a value
+_BYTES_PER_LITERAL = 2_000  # the same for a Python value, which may be a fraction
 
 
 def may_equal(encoded: bytes, expected: str) -> bool:
     """Return whether an encoded value may equal the value of the JSON text `expected`.
 
     Counts brackets, braces, commas and bytes, in linear time and constant memory; decoding can take thirty times the
-    memory of the text.
-
-    Equal values have equally many members at each level, and the same strings. The encoding adds a brace to a tuple,
-    and two brackets and a comma to a dict and its members (see languages.python.to_json).
+    memory. Equal values have equally many members at each level, and the same strings. The encoding adds a brace to a
+    tuple, and two brackets and a comma to a dict and its members (see languages.python.to_json).
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
@@ -33,22 +31,21 @@ def may_equal(encoded: bytes, expected: str) -> bool:
         b"{": lists + dicts + escaped,
         b",": commas + members + escaped,
     }
-    max_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_VALUE * (1 + lists + dicts + commas)
+    max_bytes = _SMALL_BYTES + _BYTES_PER_CHARACTER * len(expected) + _BYTES_PER_VALUE * (1 + lists + dicts + commas)
     return len(encoded) <= max_bytes and all(encoded.count(mark) <= count for mark, count in max_counts.items())
 
 
 def may_equal_literal(encoded: bytes, expected: str) -> bool:
     """Return whether an encoded value may equal the Python literal `expected`; see `may_equal`.
 
-    Besides the characters of the literal, the encoding has at most a brace, two brackets and a comma for each value and
-    each member of a dict.
+    The encoding adds at most a brace, two brackets and a comma for each value and each member of a dict.
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
     parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers
     escaped = expected.count("\\")  # escapes in strings: the encoding may contain the characters themselves
     max_counts = 3 * parts + escaped
-    max_bytes = _SMALL_BYTES + _PER_CHARACTER * len(expected) + _PER_LITERAL * parts
+    max_bytes = _SMALL_BYTES + _BYTES_PER_CHARACTER * len(expected) + _BYTES_PER_LITERAL * parts
     return len(encoded) <= max_bytes and all(encoded.count(mark) <= max_counts for mark in (b"[", b"{", b","))
 
 
@@ -57,9 +54,9 @@ def decode(encoded: bytes) -> Any:
 
     The result is a None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) or, for a set, an empty
     frozenset, since no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded.
-    Raises ValueError, TypeError or RecursionError for anything else.
+    Raises ValueError, TypeError or RecursionError for an invalid encoding.
     """
-    return _decode_json(encoded, _json_container)
+    return _decode_json(encoded, _make_json_container)
 
 
 def decode_literal(encoded: bytes) -> Any:
@@ -68,7 +65,7 @@ def decode_literal(encoded: bytes) -> Any:
     The result is a None, bool, int, float, complex, Fraction, str, bytes, list, tuple, ReturnedSet, ReturnedDict or
     OpaqueValue. Time and exceptions are those of decode.
     """
-    return _decode_json(encoded, _python_container)
+    return _decode_json(encoded, _make_python_container)
 
 
 def _decode_json(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
@@ -87,21 +84,21 @@ def _decode_json(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> 
     return json.loads(text, object_hook=container, parse_int=integer)
 
 
-def _json_container(tagged: dict[str, Any]) -> Any:
+def _make_json_container(tagged: dict[str, Any]) -> Any:
     ((kind, items),) = tagged.items()
     if kind == "tuple":
         return tuple(items)
     if kind == "set":
         return frozenset()
     if kind == "dict":
-        members = {_key(key): value for key, value in items}
+        members = {_encode_key(key): value for key, value in items}
         if len(members) != len(items):
             raise ValueError("dict keys that are equal in JSON")
         return members
     raise ValueError(f"unknown container {kind!r}")
 
 
-def _python_container(tagged: dict[str, Any]) -> Any:
+def _make_python_container(tagged: dict[str, Any]) -> Any:
     ((kind, content),) = tagged.items()
     match kind, content:
         case "tuple", list():
@@ -121,7 +118,7 @@ def _python_container(tagged: dict[str, Any]) -> Any:
     raise ValueError(f"unknown container {kind!r}")
 
 
-def _key(key: Any) -> str:
+def _encode_key(key: Any) -> str:
     if isinstance(key, str):
         return key
     if key is None or isinstance(key, int | float):

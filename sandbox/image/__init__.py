@@ -1,4 +1,4 @@
-"""The image of the docker backend's containers: Debian with packages.txt, and the sources of workers.
+"""The image of docker containers: Debian with packages.txt, and the sources of workers.
 
 `make sandbox-image` builds it; PACKAGES="pandas scipy" adds packages for programs, IMAGE=NAME sets its name.
 
@@ -15,11 +15,11 @@ TAG = "curate-sandbox"
 LABEL = "curate-sandbox.sources"  # image label with the fingerprint of its sources
 PACKAGES_LABEL = "curate-sandbox.packages"  # image label with its packages for programs, as JSON
 INSTALLED = "/opt/curate/sandbox/installed"  # the image's folder of these packages
-USER = "65432:65432"  # an id that Debian assigns to no user, so nothing outside a container belongs to it
+USER = "65432:65432"  # ids that Debian assigns to no user, so no file outside a container belongs to them
 NUMPY = {"numpy": "/usr/lib/python3/dist-packages/numpy"}  # Debian's path
 
 _PACKAGE = Path(__file__).parents[1]
-_FOR_CALLERS = {
+_FOR_CALLERS = {  # only callers import these, so their changes do not require a new image
     "backends", "commands", "concurrency", "probes", "service",
     "box.py", "closeable.py", "conformance.py", "extras.py", "http_client.py", "json_codec.py", "judge_record.py",
     "limit_bounds.py", "options.py", "packages.py",
@@ -34,12 +34,11 @@ def source_files() -> list[str]:
 
 
 def _is_for_callers(name: Path) -> bool:
-    """Return whether only callers import a file, so that its changes do not require a new image."""
     return name.parts[0] in _FOR_CALLERS
 
 
 def fingerprint() -> str:
-    """Return a hash of the image's contents."""
+    """Return a hash of the image's sources."""
     digest = hashlib.sha256()
     for name in source_files():
         digest.update(f"{name}\0".encode() + (_PACKAGE / name).read_bytes() + b"\0")

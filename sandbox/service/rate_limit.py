@@ -1,6 +1,6 @@
-"""A rate limit on a client's share of a front end's processor time for receiving and parsing requests.
+"""A rate limit on each client's processor time for receiving and parsing requests in a front end.
 
-While several clients have open requests at a front end, each may use at most 4% of its processor.
+While several clients have open requests, each may use at most 4% of the front end's processor.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ REJECTION_SECONDS = 0.005  # cost of a rejected request, in addition to its proc
 
 
 class RateLimiter:
-    """Processor seconds used by each client. For one event loop only."""
+    """The limiter of all clients of a front end, for one event loop."""
 
     def __init__(self) -> None:
         self._open = Counter[str]()  # open requests per client

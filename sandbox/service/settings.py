@@ -12,7 +12,7 @@ class ServiceSettings:
     """The operator's settings.
 
     max_queued_requests    maximum number of queued requests; further ones get 429
-    max_body_mb            maximum size of a request's body; all bodies together may have MAX_BUFFERED_BODIES times that
+    max_body_mb            maximum size of a request's body; MAX_BUFFERED_BODIES times that for all together
     token                  the token that clients must send as `Authorization: Bearer TOKEN`, or as the password of
                            http://anyone:TOKEN@host; None if no token is required
     open_metrics           whether /metrics is open without the token, like /health
