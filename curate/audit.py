@@ -21,7 +21,7 @@ from curate.dataset.query import query, read_table
 from curate.errors import CurateError
 from curate.ingestion import sample_sort_key
 from curate.json_records import from_json, json_key, to_json
-from curate.judging import MeteredSandbox, failure_cause, map_with_retries
+from curate.judging import MeteredSandbox, classify_failure, map_with_retries
 from curate.options import BuildOptions
 from curate.pipeline import build
 from curate.problem import Problem
@@ -241,7 +241,7 @@ def _journal_entry(judgement: Judgement) -> _JournalEntry:
         (number, case) for number, case in enumerate(judgement.cases, start=1) if case.verdict is not Verdict.ACCEPTED
     )
     return _JournalEntry(
-        failure_cause(judgement), f"test {number}: {failed.verdict.value} {shorten(failed.detail)}".rstrip()
+        classify_failure(judgement), f"test {number}: {failed.verdict.value} {shorten(failed.detail)}".rstrip()
     )
 
 

@@ -352,9 +352,7 @@ def _discard_stale_records(file: WorkFile, stages: list[Stage], index: int) -> N
             file.discard_record(number, stage.name, index)
 
 
-def _sorted_rejections(
-    rows: Iterable[tuple[bytes, Ref, Rejection]],
-) -> Iterator[tuple[bytes, Ref, Rejection]]:
+def _sorted_rejections(rows: Iterable[tuple[bytes, Ref, Rejection]]) -> Iterator[tuple[bytes, Ref, Rejection]]:
     """Sort rejections by id, stage, reason and detail; the input is sorted by id."""
     for _, group in groupby(rows, key=lambda entry: entry[0]):
         yield from sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))

@@ -291,7 +291,7 @@ class _Translator:
                 raise _error_at(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
             return self._translate_in_list(item, others)
         if kind in ("COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"):
-            raise _error_at(node, "only null can stand after `is`")
+            raise _error_at(node, "only null can follow `is`")
         if kind not in _OPERATIONS:
             raise _error_at(node, _SYNTAX)
         sides = [node[side] for side in ("left", "right", "input", "lower", "upper") if side in node]
@@ -355,7 +355,7 @@ class _Translator:
             return self._translate_in(*arguments)
         if name not in _FUNCTION_NAMES or node["is_operator"]:
             if not is_written or node["is_operator"]:
-                raise _error_at(node, "a list can only stand after `in`" if name in _LISTS else _SYNTAX)
+                raise _error_at(node, "a list can only follow `in`" if name in _LISTS else _SYNTAX)
             raise _error_at(node, _describe_unknown_name("function", name, _FUNCTION_NAMES))
         is_plain = not (node["distinct"] or node["filter"] or node["order_bys"]["orders"] or node["export_state"])
         if not is_plain or any(argument["name"] for argument in node["arguments"]):

@@ -48,7 +48,7 @@ class MeteredSandbox:
             judgement = self._sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
         except RefereeError as error:
             judgement = _rejecting_judgement(error, suite)
-        self.spent_seconds += cpu_seconds(judgement)
+        self.spent_seconds += sum_cpu_seconds(judgement)
         return judgement
 
     def judge_many(self, pairs: Sequence[tuple[Program, Suite]], *, run_all: bool = False) -> list[Judgement]:
@@ -63,7 +63,7 @@ class MeteredSandbox:
             if isinstance(result, Exception):
                 raise result
             judgements[index] = result
-        self.spent_seconds += sum(map(cpu_seconds, judgements.values()))
+        self.spent_seconds += sum(map(sum_cpu_seconds, judgements.values()))
         return [judgements[index] for index in range(len(pairs))]
 
     def run(self, program: Program, stdin: str, limits: Limits) -> RunResult:
@@ -77,7 +77,7 @@ def _rejecting_judgement(error: RefereeError, suite: Suite) -> Judgement:
     return Judgement(Verdict.WRONG_ANSWER, (case,), len(suite.cases))
 
 
-def cpu_seconds(judgement: Judgement) -> float:
+def sum_cpu_seconds(judgement: Judgement) -> float:
     """Return the total CPU seconds of the runs of a judgement."""
     return sum(case.cpu_seconds for case in judgement.cases)
 
@@ -98,13 +98,13 @@ class CaseFailure:
     detail: str
 
 
-def first_failure(solution: int, judgement: Judgement) -> CaseFailure:
+def find_first_failure(solution: int, judgement: Judgement) -> CaseFailure:
     """Return the first failure in the judgement of a rejected solution."""
     test, case = next(pair for pair in enumerate(judgement.cases) if pair[1].verdict is not Verdict.ACCEPTED)
     return CaseFailure(solution, test, case.verdict, case.detail)
 
 
-def failure_cause(judgement: Judgement) -> str:
+def classify_failure(judgement: Judgement) -> str:
     """Return the cause of a rejection: the verdict, or one of these:
 
     no_module     the program imports a module missing in the sandbox

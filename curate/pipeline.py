@@ -106,14 +106,7 @@ def build(
             shards = _read(tables, options, stages, work / SHARDS, pool, progress)
         names = [name for name, _ in tables]
         with BuildState(
-            work,
-            shards,
-            names,
-            stages,
-            open_sandbox=sandbox.open,
-            pool=pool,
-            progress=progress,
-            resumed=resumed,
+            work, shards, names, stages, open_sandbox=sandbox.open, pool=pool, progress=progress, resumed=resumed
         ) as state:
             state.drop_repeated_ids()
             for stage in stages:
@@ -171,7 +164,7 @@ def _check_stages(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage
     names = ["read", *(stage.name for stage in stages), "write"]
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
-        raise ValueError(f"two steps of the build are called {repeated[0]!r}; give one of them another name")
+        raise ValueError(f"two steps of the build have the name {repeated[0]!r}; rename one of them")
     if against:
         raise ValueError(
             "`against` has no effect on custom stages; pass the evaluation sets to default_stages(options, against)"
@@ -253,10 +246,7 @@ def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceC
 
 
 def _build_info(
-    state: BuildState,
-    tables: Sequence[tuple[str, TableFiles]],
-    sandbox: SandboxOptions,
-    packages: tuple[Package, ...],
+    state: BuildState, tables: Sequence[tuple[str, TableFiles]], sandbox: SandboxOptions, packages: tuple[Package, ...]
 ) -> BuildInfo:
     return BuildInfo(
         strength=state.outputs.test_strength,

@@ -1,8 +1,7 @@
 """The shards of a build: ranges of rows to read, filter and sketch independently, each in a folder.
 
-This process handles a single shard. Several are handled by processes of this machine, or by tasks on a Ray cluster
-whose nodes have the inputs and the output folder under the same paths. The folder of a shard appears by an atomic
-rename, so an existing folder is complete.
+This process handles a single shard. Child processes handle several, or Ray tasks if all nodes have the inputs and the
+output folder under the same paths. An atomic rename creates the folder of a shard, so an existing folder is complete.
 """
 
 import json

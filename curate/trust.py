@@ -1,8 +1,8 @@
-"""The policy that decides which rows every command and function may train on, measure and export.
+"""The policy of all commands and functions on the rows to train on, measure and export.
 
 By default, it takes rows with a verified reference (`verified`) and without signs of several right outputs
-(`multi_answer_suspect`). A suspicion does not count if the checker can accept several answers. The policy also refuses
-a dataset whose rows differ from its manifest (curate/dataset/integrity.py).
+(`multi_answer_suspect`), unless the checker can accept several. It refuses a dataset with rows that differ from the
+manifest (curate/dataset/integrity.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -152,11 +152,7 @@ def _refuse_options(chosen: dict[str, Any]) -> None:
 
 
 def _recipe(
-    given: str | None,
-    sources: Sequence[str],
-    against: Sequence[str],
-    chosen: dict[str, Any],
-    packages: tuple[str, ...],
+    given: str | None, sources: Sequence[str], against: Sequence[str], chosen: dict[str, Any], packages: tuple[str, ...]
 ) -> "Recipe":
     """Return the recipe argument, changed by the options; without one, the recipe of the options.
 

@@ -25,7 +25,7 @@ def command(old: Path, new: Path) -> None:
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
 
-    # As for the Unix command diff, 1 means that the two differ, and 2 that they cannot be compared.
+    # The exit status is that of diff(1).
     with report_user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
         before, after = (Dataset.open(resolve_dataset_folder(dataset)) for dataset in (old, new))
         differences = diff_datasets(before, after, progress=progress)

@@ -28,7 +28,7 @@ def command(dataset: Path, as_json: bool) -> None:
     from curate.errors import CurateError
     from curate.report.numbers import compute_report
     from curate.report.report_files import load_duplicate_section
-    from curate.report.sections import report_chapters
+    from curate.report.sections import build_chapters
     from curate.text.document import render_terminal
 
     with report_user_errors(CurateError, PermissionError):
@@ -40,7 +40,7 @@ def command(dataset: Path, as_json: bool) -> None:
         click.echo(json.dumps(counted, indent=1))
     else:
         sections = [
-            section for chapter in report_chapters(counted) if chapter.id != "making" for section in chapter.sections
+            section for chapter in build_chapters(counted) if chapter.id != "making" for section in chapter.sections
         ]
         print_lines([*_head(counted), *render_terminal(sections)])
 

@@ -3,10 +3,10 @@
 One sorted array has the n-gram hashes of all passages. A bitmap avoids most look-ups of a text's n-grams in it. Because
 boilerplate depends on all texts, the index stores matches as pairs of numbers until the last text.
 
-An n-gram is boilerplate ("return the answer modulo 10^9 + 7") if it occurs in 1 % of the items of its set, but at least
-3, or in 1 % of the texts, but at least 50. Boilerplate counts neither for nor against a passage. A passage with fewer
-than 9 other n-grams, such as any passage of fewer than 16 words, must occur word for word, in one piece. A passage of
-fewer than 5 words must be the whole text.
+Boilerplate, such as "return the answer modulo 10^9 + 7", counts neither for nor against a passage. It is an n-gram in
+1 % of the items of its set (at least 3) or in 1 % of the texts (at least 50). A passage with fewer than 9 other
+n-grams, such as any passage of fewer than 16 words, must occur word for word, in one piece. A passage of fewer than 5
+words must be the whole text.
 """
 
 from collections import defaultdict

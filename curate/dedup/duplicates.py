@@ -1,9 +1,8 @@
 """The search for duplicates across sources: rows with the same text, and rows with nearly the same words.
 
 MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. The search visits rows in rank
-order, and removes a row only if it matches a kept row: if A is like B and B is like C, A does not remove C. Statements
-are compared without prompt templates. Similar statements of different problems, such as the parts of a series, stay
-(curate/dedup/problem_series.py).
+order, and removes a row only if it matches a kept row. A row similar only to removed rows stays. Prompt templates
+do not count. Similar statements of different problems, such as parts of a series, stay (problem_series.py).
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Locality-sensitive hashing for a fixed set of rows: each band is sorted, and rows with equal keys form a bucket.
 
-Two rows are candidates if all ROWS minima of one of BANDS bands agree. 25 bands of 5 minima miss 1 of 100 pairs with a
-Jaccard similarity of 0.7, 1 of 8 with 0.6, and practically none with 0.8. A threshold below 0.7 therefore needs bands
-of fewer minima (`choose_shape`).
+Two rows are candidates if all ROWS minima of one of BANDS bands agree. At a Jaccard similarity of 0.7, 25 bands of 5
+minima miss 1 of 100 pairs; at 0.6, they miss 1 of 8. A threshold below 0.7 therefore needs bands of fewer minima
+(`choose_shape`).
 """
 
 from collections.abc import Iterable

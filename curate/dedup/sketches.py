@@ -190,7 +190,7 @@ def _plain(texts: Sequence[str]) -> list[bytes]:
     import numpy as np
 
     encoded = [text.encode().translate(PLAIN_BYTES) if text.isascii() else _plain_unicode(text) for text in texts]
-    # Now no text has a line end. Removing spaces from all texts at once is faster.
+    # No encoded text has a line end, so one numpy pass removes the spaces of all texts.
     data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
     spaces = data == ord(" ")
     kept = np.ones(len(data), dtype=bool)

@@ -99,10 +99,7 @@ def build_sections(report: ProbeReport) -> Iterator[Section]:
     if lenient:
         names = ", ".join(name for weakness in lenient for name in weakness.ids)
         yield Section("Accepted as some official graders do", [Text(f"Not counted as weaknesses: {names}.")])
-    rates = [
-        ("hacks rewarded", str(summary.hacks)),
-        ("right answers refused", str(summary.refusals)),
-    ]
+    rates = [("hacks rewarded", str(summary.hacks)), ("right answers refused", str(summary.refusals))]
     yield Section("Error rates", [Table((), rates), *(Text(note) for note in report.notes)])
 
 

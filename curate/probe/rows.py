@@ -95,7 +95,7 @@ def _convention(row: Problem) -> Convention:
 
 
 def _judge_programs(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[Mutant]]]:
-    """Yield the problems whose reference passes a comparison by tokens, and the mutants that their tests reject."""
+    """Yield the problems with a reference accepted by a comparison by tokens, and their mutants with a wrong result."""
     programs: list[tuple[ProbeProblem, Mutant | None]] = []
     for problem in problems:
         made = generate_mutants(

@@ -2,7 +2,7 @@
 
     python -m curate.probe.worker SPECIFICATION
 
-It serves requests from a socket. Because the judge may run a hostile program in this process, the parent ignores
+It serves requests from a socket. The judge may run a hostile program in this process. The parent therefore ignores
 responses without the token of the request, and kills the process after a timeout.
 """
 
@@ -22,14 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.probe.bait import lay_bait
-from curate.probe.forms import (
-    FORMS,
-    BadScore,
-    UnusableTarget,
-    detect_signature,
-    prepare_call,
-    read_score,
-)
+from curate.probe.forms import FORMS, BadScore, UnusableTarget, detect_signature, prepare_call, read_score
 from curate.probe.isolation import isolate
 from sandbox.suite import Suite
 

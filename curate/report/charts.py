@@ -1,7 +1,7 @@
-"""Compute the positions of bars, ticks and labels of a chart. This is pure geometry; page.html draws it.
+"""Positions of bars, ticks and labels of a chart, for page.html.
 
-Horizontal positions are in percent of the plot's width, so a chart fills a page of any width while its letters
-keep their size. Vertical positions are in pixels from the top, as in SVG.
+Horizontal positions are in percent of the plot's width, so the text of a chart does not scale with the page. Vertical
+positions are in pixels from the top, as in SVG.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from curate.text.document import Chart
 
 HEIGHT = 150.0  # pixels of the plot, without labels
 _GAP = 0.12  # blank share of a bar's slot
-_MAX_LABELED_BARS = 12  # the numbers above more bars would touch
+_MAX_LABELED_BARS = 12  # labels of more bars would overlap
 _CHARACTERS = 50  # of all labels below a chart
 
 
@@ -31,12 +31,12 @@ class Bar:
 class Tick:
     position: float
     label: str
-    minor: bool = False  # left out where the page is narrow
+    minor: bool = False  # hidden on a narrow page
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The positions of everything in a chart. band: left edge and width"""
+    """The positions of all elements of a chart. band: left edge and width"""
 
     bars: tuple[Bar, ...]
     x_ticks: tuple[Tick, ...]
@@ -46,34 +46,34 @@ class Drawing:
 
 
 def draw(chart: Chart) -> Drawing:
-    """Compute the positions of everything in a chart."""
+    """Compute the positions of all elements of a chart."""
     slot = 100 / max(len(chart.labels), 1)
     ticks = _round_ticks(max((max(counts, default=0) for counts in chart.counts.values()), default=0))
     return Drawing(
-        bars=tuple(_bars(chart, slot, top=ticks[-1])),
-        x_ticks=_x_ticks(chart, slot),
+        bars=tuple(_place_bars(chart, slot, top=ticks[-1])),
+        x_ticks=_place_x_ticks(chart, slot),
         y_ticks=tuple(Tick(HEIGHT - HEIGHT * tick / ticks[-1], f"{tick:,}") for tick in ticks),
         band=None if chart.band is None else (chart.band[0] * slot, (chart.band[1] + 1 - chart.band[0]) * slot),
         line=None if chart.line is None else chart.line * slot,
     )
 
 
-def _bars(chart: Chart, slot: float, top: int) -> list[Bar]:
+def _place_bars(chart: Chart, slot: float, top: int) -> list[Bar]:
     width = slot * (1 - _GAP) / len(chart.counts)
     labelled = len(chart.labels) <= _MAX_LABELED_BARS and len(chart.counts) == 1
     bars = []
     for series, counts in enumerate(chart.counts.values()):
         for index, (name, count) in enumerate(zip(chart.labels, counts, strict=True)):
             if count:
-                height = max(1.5, HEIGHT * count / top)  # at least a line, so every count is visible
+                height = max(1.5, HEIGHT * count / top)  # the minimum keeps small counts visible
                 x = index * slot + slot * _GAP / 2 + series * width
                 label = f"{count:,}" if labelled else ""
                 bars.append(Bar(x, width, HEIGHT - height, height, series, label, f"{name}: {count:,}"))
     return bars
 
 
-def _x_ticks(chart: Chart, slot: float) -> tuple[Tick, ...]:
-    """Return as many ticks as fit. Edges are chosen from the last one backwards."""
+def _place_x_ticks(chart: Chart, slot: float) -> tuple[Tick, ...]:
+    """Return every n-th tick, with the smallest n that fits. Ticks on edges always include the last edge."""
     labels = chart.ticks or chart.labels
     step = max(1, math.ceil(len(labels) * max(map(len, labels), default=0) / _CHARACTERS))
     ticks = []
@@ -86,7 +86,7 @@ def _x_ticks(chart: Chart, slot: float) -> tuple[Tick, ...]:
 
 
 def _round_ticks(max_count: int) -> list[int]:
-    """Return a few round numbers from 0 to just above the highest bar, which leaves room for its label."""
+    """Return a few round numbers from 0 to above the highest bar and its label."""
     wanted = max(max_count * 1.08, 1)
     sizes = (10**digits * part for digits in itertools.count() for part in (1, 2, 5))
     step = next(size for size in sizes if wanted / size <= 4)

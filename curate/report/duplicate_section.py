@@ -1,7 +1,6 @@
-"""Report the removed duplicates: similarities, sources, and the least similar pairs.
+"""The report's section on removed duplicates: similarities, sources, and the least similar pairs.
 
-Only the build knows which row was kept instead of each duplicate, so the build counts them. `report.json` keeps the
-section for later reports of this dataset and of datasets made from it by removing rows.
+Only the build has all pairs of removed and kept rows, so later reports copy the section from `report.json`.
 """
 
 import heapq
@@ -13,17 +12,16 @@ from typing import Any
 from curate.json_records import json_key
 from curate.problem import Problem, Rejection
 from curate.reading.prompt_templates import strip_prompt_template
-from curate.report.histogram import histograms
+from curate.report.histogram import compute_histograms
 
 N_PAIRS = 10
-# Enough for a reader, and a limit for the size of the page.
-STATEMENT_CHARACTERS = 4_000
+STATEMENT_CHARACTERS = 4_000  # of each statement, which limits the size of the page
 NEAR_DUPLICATE_REASON = "duplicate_near"
 
 
 @dataclass(frozen=True, slots=True)
 class PairMember:
-    """One problem of a pair, with its statement in the form in which it was compared."""
+    """One problem of a pair, with its statement as compared: without a prompt template."""
 
     id: str
     title: str
@@ -43,10 +41,13 @@ class DuplicatePair:
 class DuplicateSection:
     """The section `duplicates` of the report.
 
-    threshold: the least similarity at which the build removed a row, if it is known
-    similarity: histogram of the similarities of near-duplicates
-    removed_by_kept: numbers of removed rows by their source (rows) and that of the row kept (columns), as in `sources`
-    least_similar: the removed near-duplicates that least resemble the row kept, where a mistake is likeliest
+    n_exact         removed rows with the same text as another row
+    n_near          removed near-duplicates
+    threshold       minimum similarity of removed rows; None if unknown
+    similarity      histogram of the similarities of near-duplicates
+    sources         names of the sources in `removal_counts`
+    removal_counts  numbers of removed rows by their source (rows) and that of the row kept (columns)
+    least_similar   the removed near-duplicates with the lowest similarity, where a mistake is likeliest
     """
 
     n_exact: int
@@ -61,7 +62,7 @@ class DuplicateSection:
 def build_duplicate_section(
     removed: Collection[Rejection], *, threshold: float, load: Callable[[str], Problem]
 ) -> DuplicateSection:
-    """Count the removed duplicates and choose the least similar pairs. load: returns a problem by its id."""
+    """Count the removed duplicates and choose the least similar pairs. load: returns a problem by its id"""
     similarities = [_similarity(rejection) for rejection in removed if rejection.reason == NEAR_DUPLICATE_REASON]
     pairs = Counter((rejection.source, _source(rejection.kept_id or "")) for rejection in removed)
     names = tuple(sorted({name for pair in pairs for name in pair}))
@@ -72,14 +73,14 @@ def build_duplicate_section(
         similarity=_histogram(similarities, threshold),
         sources=names,
         removal_counts=tuple(tuple(pairs[source, kept] for kept in names) for source in names),
-        least_similar=_least_similar(removed, load),
+        least_similar=_find_least_similar(removed, load),
     )
 
 
 def rebuild_duplicate_section(rejections: Iterable[Mapping[str, Any]], threshold: float | None) -> DuplicateSection:
-    """Return the section of a dataset whose report is lost, so similarities are unknown.
+    """Return the section of a dataset without an earlier report, with unknown similarities.
 
-    rejections: the section of the report on rejections
+    rejections: the report's section on rejections
     """
     counts = Counter[bool]()
     for entry in rejections:
@@ -89,7 +90,7 @@ def rebuild_duplicate_section(rejections: Iterable[Mapping[str, Any]], threshold
     return DuplicateSection(counts[False], counts[True], threshold, similarity, (), (), ())
 
 
-def _least_similar(removed: Collection[Rejection], load: Callable[[str], Problem]) -> tuple[DuplicatePair, ...]:
+def _find_least_similar(removed: Collection[Rejection], load: Callable[[str], Problem]) -> tuple[DuplicatePair, ...]:
     near = (
         (_similarity(rejection), rejection.id, rejection.kept_id)
         for rejection in removed
@@ -112,7 +113,7 @@ def _histogram(similarities: list[float], threshold: float | None) -> Mapping[st
     begin = int(100 * min([threshold or 1.0, *known]) + 1e-9) // 2 * 2
     edges = [step / 100 for step in range(min(begin, 98), 101, 2)]
     rows = pa.table({"similarity": pa.array(similarities, pa.float64())}).to_reader()
-    found: Mapping[str, Any] = histograms(rows, {"similarity": edges})["similarity"]
+    found: Mapping[str, Any] = compute_histograms(rows, {"similarity": edges})["similarity"]
     return found
 
 

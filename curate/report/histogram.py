@@ -1,4 +1,4 @@
-"""Histograms: counts of numbers between edges, with minimum, median and maximum. DuckDB computes them."""
+"""Histograms by DuckDB: counts of numbers between edges, with minimum, median and maximum."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from curate.dataset.query import query
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Edges are close together where most problems are: 5 and 8 tests are very different, but 305 and 308 are not.
+# Edges are dense where most problems are: 5 and 8 tests are very different, but 305 and 308 are not.
 COUNT_EDGES = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 21, 31, 51, 76, 101, 151, 201, 501, 1001, 10_001, math.inf)
 SECONDS_EDGES = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf)
 SHARE_EDGES = tuple(round(0.05 * step, 2) for step in range(21))
@@ -17,16 +17,16 @@ SHARE_EDGES = tuple(round(0.05 * step, 2) for step in range(21))
 Histogram = dict[str, Any]
 
 
-def histograms(
+def compute_histograms(
     rows: "pa.RecordBatchReader", edges: Mapping[str, Sequence[float]], further: Sequence[str] = (), where: str = "true"
 ) -> dict[str, Any]:
     """Count the values of columns between neighboring edges, including the lower edge.
 
-    edges: by the name of the column. A value at the last edge belongs to the last count
-    further: further aggregates in SQL, each with its name, to compute in the same pass
-    where: condition in SQL on the rows to count; by default, all count
+    edges    edges by column; a value at the last edge belongs to the last count
+    further  further SQL aggregates with names, to compute in the same pass
+    where    SQL condition on the rows to count; default: all
 
-    A value that is null, or is no number, is unknown, and is counted separately. An edge at infinity becomes None.
+    A null or NaN counts separately as unknown. An edge at infinity becomes None.
     """
     numbers = ", ".join(f"nullif(TRY_CAST({name} AS DOUBLE), 'nan'::DOUBLE) AS {name}" for name in edges)
     outputs = [f"{_aggregates(name, of_column)} AS {name}" for name, of_column in edges.items()]
@@ -38,7 +38,7 @@ def histograms(
 
 
 def trim_empty_ends(*histograms: Histogram) -> list[Histogram]:
-    """Return histograms that have the same edges without the ranges at both ends that are empty in all of them."""
+    """Return histograms with the same edges without the ranges at both ends that are empty in all of them."""
     filled = [index for index, counts in enumerate(zip(*(h["counts"] for h in histograms), strict=True)) if any(counts)]
     begin, end = (filled[0], filled[-1] + 1) if filled else (0, None)
     kept_edges = slice(begin, None if end is None else end + 1)

@@ -1,7 +1,4 @@
-"""The kit of HTML pages: Jinja templates that extend base.html, and the filters that they share.
-
-Jinja escapes every text, since statements, outputs and names are untrusted.
-"""
+"""The Jinja environment of HTML pages, and their filters. Jinja escapes all text, which is untrusted."""
 
 import re
 from functools import cache
@@ -17,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def render(template: Path, **values: Any) -> str:
-    """Return the page that a template makes of values. The template may extend base.html.
-
-    Lone surrogates, which UTF-8 cannot encode, become escapes such as \\udc80.
-    """
+    """Render a template, which may extend base.html. Lone surrogates become escapes such as \\udc80."""
     page = _environment(template.parent).get_template(template.name).render(values)
     return page.encode("utf-8", "backslashreplace").decode()
 
@@ -52,7 +46,7 @@ def _code_spans(text: str) -> "Markup":
 
 
 def _cell(value: Cell) -> "Markup":
-    """Return a cell of a table, or a part of a title, as HTML."""
+    """Format a cell of a table, or a part of a title, as HTML."""
     from markupsafe import Markup, escape
 
     if isinstance(value, Code):

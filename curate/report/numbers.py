@@ -1,6 +1,6 @@
-"""The numbers of the report as plain values, which are the content of `report.json`. compute_report names them all.
+"""The statistics of a dataset, as in `report.json`.
 
-Queries aggregate as they read, and read only the columns that they count, so memory does not grow with the dataset.
+Queries stream only the columns that they aggregate, so memory does not grow with the dataset.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from curate.dataset.query import query, read_table
 from curate.json_records import to_json
 from curate.manifest import Manifest, SelectedBand, SourceCounts
 from curate.report.duplicate_section import DuplicateSection, rebuild_duplicate_section
-from curate.report.histogram import COUNT_EDGES, SECONDS_EDGES, SHARE_EDGES, histograms, trim_empty_ends
+from curate.report.histogram import COUNT_EDGES, SECONDS_EDGES, SHARE_EDGES, compute_histograms, trim_empty_ends
 
 Numbers = dict[str, Any]
 STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
@@ -22,7 +22,7 @@ _N_BORDERLINE = 5
 _N_EXAMPLES = 3
 _N_TIGHTEST = 5
 _TEXT_CHARACTERS = 1500  # of each text, which limits the size of the page
-_MAX_STEPS = 32  # bars; if there are more samples than this, neighbouring shares are counted together
+_MAX_STEPS = 32  # bars; with more samples, a bar has the counts of several shares
 _STAGES_WITH_OWN_SECTIONS = ("dedup", "decontaminate", "difficulty")  # stages whose rejections have their own sections
 _HIT_COLUMNS = ("row", "id", "set", "item", "rule", "score", "span", "verdict")
 _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
@@ -33,7 +33,7 @@ _TIGHTEST = f"""
 """
 _REJECTIONS = "SELECT stage, reason, cause, source, count(*) AS n FROM rows GROUP BY ALL ORDER BY ALL"
 _SOLVE_RATES = "SELECT model, n, n_correct, count(*) AS problems FROM rows GROUP BY ALL ORDER BY ALL"
-# The shortest examples of each cause. Rows with a test, whose solutions were executed, come first.
+# The shortest examples of each cause, first those with executed solutions.
 _EXAMPLES = f"""
     SELECT stage, reason, cause, count(*) AS n, arg_min(rows, {{
         'unexecuted': test IS NULL,
@@ -41,7 +41,7 @@ _EXAMPLES = f"""
         'id': id}}, {_N_EXAMPLES}) AS examples
     FROM rows WHERE stage NOT IN {_STAGES_WITH_OWN_SECTIONS} GROUP BY ALL
 """
-# The removed rows that are least similar, and the kept rows that are most similar.
+# The least similar removed rows, and the most similar kept rows.
 _BORDERLINE = f"""
     SELECT set, verdict, arg_min({{'id': id, 'item': item, 'rule': rule, 'score': score, 'span': span}}, {{
         'score': if(verdict = 'removed', score, -score), 'row': row, 'item': item}}, {_N_BORDERLINE}) AS hits
@@ -50,11 +50,11 @@ _BORDERLINE = f"""
 
 
 def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Numbers:
-    """Compute the numbers of the report.
+    """Compute the statistics of a dataset. Sections without data are None or empty.
 
-    duplicates: the section that the build has computed; None if unknown
+    duplicates: the section computed by the build; None if unknown
 
-    Sections that do not apply to the dataset are None or empty. Raises CurateError if a file is damaged.
+    Raises CurateError for a damaged file.
     """
     manifest = dataset.manifest
     options = manifest.plan.configuration
@@ -77,7 +77,7 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
 
 
 def _column_numbers(dataset: Dataset) -> dict[str, Any]:
-    """Return the histograms and the sums of those columns that the rows have. Only rows with programs count."""
+    """Return histograms and sums of the existing columns. Questions of mathematics do not count."""
     present = dataset.columns("data")
     edges = {name: of_column for name, of_column in _EDGES.items() if name in present}
     further = ["count(*) FILTER (test_strength = 1) AS n_whole"] if "test_strength" in present else []
@@ -87,7 +87,7 @@ def _column_numbers(dataset: Dataset) -> dict[str, Any]:
         return {}
     where = "expected_answer = ''" if "expected_answer" in present else "true"
     names = present & {*edges, "multi_answer_suspect", "expected_answer"}
-    return histograms(read_table(dataset, "data", sorted(names)), edges, further, where)
+    return compute_histograms(read_table(dataset, "data", sorted(names)), edges, further, where)
 
 
 def _dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,10 +112,9 @@ def _test_strength_section(columns: Mapping[str, Any], least: float | None) -> d
 
 
 def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
-    """Return for each source the numbers of rows read, left after each stage, and kept.
+    """Return for each source the numbers of rows read, remaining after each stage, and kept.
 
-    Stages in which no source lost a row are left out; custom stages follow the default ones. `verified` is None
-    for datasets that curate did not build.
+    Only stages with rejections are listed, custom ones last. `verified` is None for datasets that curate did not build.
     """
     occurring = {stage for count in counts.values() for stage in count.rejected}
     stages = [*(stage for stage in STAGES if stage in occurring), *sorted(occurring.difference(STAGES))]
@@ -131,7 +130,7 @@ def _funnel_of_source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
 
 
 def _rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
-    """Return an entry for each stage, reason and cause that occurs. Each stage begins with its most frequent one."""
+    """Return an entry for each stage, reason and cause, by stage and then by frequency."""
     names = ("stage", "reason", "cause", "source")
     by_cause: dict[tuple[str, str, str], dict[str, int]] = {}
     if dataset.columns("rejected").issuperset({*names} - {"cause"}):
@@ -151,10 +150,7 @@ def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _contamination_section(dataset: Dataset) -> dict[str, Any]:
-    """Return for each evaluation set its counts in the manifest, and the hits by shared words closest to the border.
-
-    The result is empty if no set was compared.
-    """
+    """Return for each evaluation set its counts in the manifest, and the hits closest to the thresholds."""
     hits: dict[tuple[str, str], list[dict[str, Any]]] = {}
     if dataset.columns("contamination").issuperset(_HIT_COLUMNS):
         found = query(_BORDERLINE, rows=read_table(dataset, "contamination", _HIT_COLUMNS))
@@ -174,10 +170,7 @@ def _contamination_section(dataset: Dataset) -> dict[str, Any]:
 
 
 def _evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
-    """Return an entry for each stage, reason and cause, with the number of its rows and the shortest examples.
-
-    Rows whose solutions were executed are preferred as examples.
-    """
+    """Return an entry for each stage, reason and cause, with the number of its rows and examples."""
     if not dataset.columns(EVIDENCE).issuperset(EVIDENCE_COLUMNS):
         return []
     rows = query(_EXAMPLES, rows=read_table(dataset, EVIDENCE, list(EVIDENCE_COLUMNS), rows=_BATCH_ROWS))
@@ -210,9 +203,9 @@ def _truncate(text: str) -> str:
 
 
 def _reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return histograms of times and limits with the same edges, and the problems with the least time to spare.
+    """Return histograms of times and limits with the same edges, and the problems closest to their limits.
 
-    Returns None if the dataset has no such columns.
+    Returns None for a dataset without these columns.
     """
     if _SLOWEST not in columns or _LIMIT not in columns:
         return None
@@ -224,7 +217,7 @@ def _reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) -> dic
 def _solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
     """Return an entry for each model in `difficulty/`, by name.
 
-    selected_band: the band that the dataset was reduced to; None if it was not reduced
+    selected_band: the band of the dataset's problems; None for no selection
 
     Shares are i / steps, where `steps` is the most frequent number of samples. `counts` has the number of problems
     nearest to each share.
@@ -271,7 +264,7 @@ def _solve_rates_of_model(
 
 
 def _nearest_step(right: int, n: int, steps: int) -> int:
-    """Return the nearest step. Despite rounding, problems that are never or always solved have separate bars."""
+    """Return the nearest step. With several steps, only problems never or always solved have the first or the last."""
     if right in (0, n):
         return 0 if right == 0 else steps
     return min(max(round(right / n * steps), 1), steps - 1) if steps > 1 else round(right / n)

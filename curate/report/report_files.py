@@ -1,7 +1,4 @@
-"""Write report.json and report.html into a dataset folder, or refresh them after an addition.
-
-The page shows the numbers of the report in one file and needs neither scripts nor a network.
-"""
+"""The files report.json and report.html of a dataset folder."""
 
 import json
 from math import inf
@@ -15,32 +12,26 @@ from curate.report.charts import HEIGHT, draw
 from curate.report.duplicate_section import DuplicateSection
 from curate.report.html_kit import render
 from curate.report.numbers import Numbers, compute_report
-from curate.report.sections import report_chapters
+from curate.report.sections import build_chapters
 from sandbox.concurrency.file_lock import FileLock
-
-
-def render_page(numbers: Numbers) -> str:
-    """Return a self-contained page that shows these numbers."""
-    return render(
-        Path(__file__).with_name("page.html"),
-        **numbers,
-        chapters=report_chapters(numbers),
-        draw=draw,
-        height=HEIGHT,
-    )
-
 
 JSON, HTML = "report.json", "report.html"
 
 
+def render_page(numbers: Numbers) -> str:
+    """Return a self-contained page of these statistics, without scripts."""
+    chapters = build_chapters(numbers)
+    return render(Path(__file__).with_name("page.html"), **numbers, chapters=chapters, draw=draw, height=HEIGHT)
+
+
 def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection | None) -> None:
-    """Write report.json and report.html for the tables in `folder`, which need not have a manifest yet.
+    """Write report.json and report.html for the tables in `folder`, which needs no manifest yet.
 
-    duplicates: the section that the build has computed; None if unknown
+    duplicates: the section computed by the build; None if unknown
 
-    Raises CurateError if a file is damaged.
+    Raises CurateError for a damaged file.
     """
-    # The numbers go through JSON, so the page shows what the file contains, to the last digit.
+    # The page has the statistics after JSON, so both files agree to the last digit.
     text = json.dumps(compute_report(Dataset(folder, manifest), duplicates), indent=1)
     html = render_page(json.loads(text))
     write_atomic(folder / JSON, text + "\n")
@@ -48,14 +39,14 @@ def write_report(folder: Path, manifest: Manifest, duplicates: DuplicateSection 
 
 
 def refresh_report(folder: Path) -> None:
-    """Write the report of a finished dataset again. Raises CurateError."""
+    """Rewrite the report of a finished dataset. Raises CurateError for a damaged file."""
     manifest = Dataset.open(folder).manifest
     with FileLock(folder / MANIFEST, wait_seconds=inf):  # another process may add a model at the same time
         write_report(folder, manifest, load_duplicate_section(folder))
 
 
 def load_duplicate_section(folder: Path) -> DuplicateSection | None:
-    """Return the section on duplicates from the report in a folder, or None if there is no readable report."""
+    """Return the section on duplicates from a folder's report; None without a readable report."""
     try:
         section = json.loads((folder / JSON).read_text(encoding="utf-8"))["duplicates"]
         return from_json(DuplicateSection, section)

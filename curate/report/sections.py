@@ -1,4 +1,4 @@
-"""The sections of the report, made from its numbers. Pages show all of them, and a terminal those without exhibits."""
+"""The sections of the report: all on the page, those without exhibits on a terminal."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ from curate.text.document import (
     format_value,
 )
 
-_MAX_FILES = 20  # of a source that the page names
+_MAX_FILES = 20  # listed files of a source
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """Some sections under one heading. id: anchor on the page"""
+    """Sections under one heading. id: anchor on the page"""
 
     id: str
     title: str
@@ -37,8 +37,8 @@ class Chapter:
     sections: Sequence[Section]
 
 
-def report_chapters(numbers: Numbers) -> list[Chapter]:
-    """Return all chapters of the report, in order. Sections that do not apply have an explanatory note."""
+def build_chapters(numbers: Numbers) -> list[Chapter]:
+    """Return all chapters of the report, in order. Sections without data have an explanatory note."""
     duplicates, n_rejected = numbers["duplicates"], sum(entry["n"] for entry in numbers["rejections"])
     funnel = "Rows of each source that remain after each stage."
     rejected = f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected`, with a detail."
@@ -123,9 +123,9 @@ def _example(example: Mapping[str, Any]) -> Exhibit:
 
 def _test_counts(tests: Mapping[str, Any] | None) -> Section:
     if not tests or not tests["n"]:
-        return Section("", note="Tests per problem: there are no problems of which they could be counted.")
+        return Section("", note="Tests per problem: no problem has tests.")
     edges = tests["edges"]
-    labels = [range_label(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    labels = [format_range(low, high) for low, high in zip(edges, edges[1:], strict=False)]
     chart = Chart(labels, {"": tests["counts"]}, "distinct tests")
     return Section("Tests per problem", [chart], _summarize(tests, format_value))
 
@@ -134,10 +134,7 @@ def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any
     if not strength or not strength["n"]:
         return Section("", note="Test strength: not measured in this dataset.")
     chart = _histogram(
-        {"": strength},
-        "share of wrong programs caught, 0 to 1",
-        line=strength["least"],
-        line_label="required minimum",
+        {"": strength}, "share of wrong programs caught, 0 to 1", line=strength["least"], line_label="required minimum"
     )
     text = f"{strength['n_whole']:,} of {strength['n']:,} problems caught every one."
     if mutants and mutants["mutants"]:
@@ -149,7 +146,7 @@ def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any
 
 def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     if not time or not time["slowest"]["n"]:
-        yield Section("", note="Not measured: no reference of this dataset was timed test by test.")
+        yield Section("", note="Not measured: this dataset has no CPU times of references by test.")
         return
     series = {"reference, slowest test": time["slowest"], "limit": time["limit"]}
     note = (
@@ -176,7 +173,7 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
     n, counts = rates["steps"], rates["counts"]
     shares = [step / n for step in range(n + 1)]
     note = f"mean {format_share(rates['mean'])}; never solved {rates['never']:,}, always {rates['always']:,} of "
-    note += f"{rates['n']:,}" + (f"; no answer scored for {rates['unknown']:,}" if rates["unknown"] else "")
+    note += f"{rates['n']:,}" + (f"; no sample judged for {rates['unknown']:,}" if rates["unknown"] else "")
     band: tuple[int, int] | None = None
     band_label = ""
     if rates["band"]:
@@ -268,7 +265,7 @@ def _making(dataset: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _summarize(summary: Mapping[str, Any], show: Callable[[float], str], things: str = "problems") -> str:
-    """Return a phrase with the median, minimum, maximum and number of values."""
+    """Format the median, minimum, maximum and number of values."""
     if not summary["n"]:
         return f"unknown for all {summary['unknown']:,} {things}"
     unknown = f", unknown for {summary['unknown']:,}" if summary["unknown"] else ""
@@ -284,7 +281,7 @@ def _histogram(
     line: float | None = None,
     line_label: str = "",
 ) -> Chart:
-    """Return a chart of bars of equal width, even if edges are unequally spaced. All series have the same edges."""
+    """Return a chart with bars of equal width for series with the same edges, even if unequally spaced."""
     edges = next(iter(series.values()))["edges"]
     labels = [
         f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
@@ -302,15 +299,15 @@ def _histogram(
 
 
 def locate_on_axis(value: float, edges: Sequence[float | None]) -> float | None:
-    """Return the position of a value on an axis with edges 1 apart, or None if it is outside."""
+    """Return the position of a value on an axis with edges 1 apart; None outside."""
     for index, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
         if low is not None and high is not None and low <= value <= high:
             return index + (value - low) / (high - low)
     return None
 
 
-def range_label(low: float, high: float | None) -> str:
-    """Return a name for the whole numbers from low to below high."""
+def format_range(low: float, high: float | None) -> str:
+    """Format a range of integers from low to below high."""
     if high is None:
         return f"{format_value(low)}+"
     return format_value(low) if high - low <= 1 else f"{format_value(low)}–{format_value(high - 1)}"

@@ -1,4 +1,4 @@
-"""Mark the words that only one of two texts has, to show the texts side by side."""
+"""Marks for the words that only one of two texts has, for a view of the texts side by side."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,8 +7,7 @@ from itertools import groupby, islice
 
 from curate.text.ngrams import normalize
 
-# The number of words is limited, because the comparison takes quadratic time.
-MAX_WORDS = 700
+MAX_WORDS = 700  # compared words of a text, because the comparison takes quadratic time
 _PIECE = re.compile(r"\w+|\W+")
 _TOKEN = re.compile(r"\S+|\s+")
 
@@ -16,25 +15,25 @@ _TOKEN = re.compile(r"\S+|\s+")
 def mark_differences(
     one: str, other: str, *, exact: bool = False
 ) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
-    """Return both texts as segments, each with a flag that is true if the other text lacks it. Joined, the segments are
-    the text.
+    """Divide both texts into segments, each with a flag: whether the other text lacks it.
 
-    Words are compared as in the search for near-duplicates, so case and anything between words make no difference.
-    With `exact`, as outputs of programs need it, words are everything between blanks, and case makes a difference.
-    Words beyond MAX_WORDS count as not differing.
+    exact: as for outputs of programs: compare everything between blanks; default: compare letters and digits without
+           case, as in the search for near-duplicates
+
+    Words beyond MAX_WORDS are not marked.
     """
     pieces, others = ((_TOKEN if exact else _PIECE).findall(text) for text in (one, other))
-    word_indices, other_word_indices = _words(pieces, exact), _words(others, exact)
+    word_indices, other_word_indices = _find_words(pieces, exact), _find_words(others, exact)
     compared = [pieces[index] for index in word_indices], [others[index] for index in other_word_indices]
     words, other_words = compared if exact else (list(map(normalize, side)) for side in compared)
     differing, other_differing = set(word_indices), set(other_word_indices)
-    for begin, other_begin, size in _matches(words, other_words, exact):
+    for begin, other_begin, size in _find_matches(words, other_words, exact):
         differing.difference_update(word_indices[begin : begin + size])
         other_differing.difference_update(other_word_indices[other_begin : other_begin + size])
     return _mark_segments(pieces, differing), _mark_segments(others, other_differing)
 
 
-def _words(pieces: Sequence[str], exact: bool) -> list[int]:
+def _find_words(pieces: Sequence[str], exact: bool) -> list[int]:
     words = (
         index
         for index, piece in enumerate(pieces)
@@ -43,16 +42,16 @@ def _words(pieces: Sequence[str], exact: bool) -> list[int]:
     return list(islice(words, MAX_WORDS))
 
 
-def _matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterable[tuple[int, int, int]]:
+def _find_matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterable[tuple[int, int, int]]:
     """Yield sequences of equal words: their start in both lists, and their length."""
-    if exact and len(words) == len(others):  # so the outputs probably have the same form
+    if exact and len(words) == len(others):  # outputs of equal length probably have the same form
         pairs = enumerate(zip(words, others, strict=True))
         return ((index, index, 1) for index, (word, other) in pairs if word == other)
     return SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
 
 
 def _mark_segments(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:
-    """Join the pieces. Text between two differing words counts as differing, so a phrase is marked as a whole."""
+    """Join the pieces into segments. Text between two differing words also differs, so a phrase has one mark."""
     between = {index for index in range(len(pieces)) if index - 1 in differing and index + 1 in differing}
     marks = (index in differing or index in between for index in range(len(pieces)))
     grouped = groupby(zip(marks, pieces, strict=True), key=lambda pair: pair[0])

@@ -2,12 +2,12 @@
 
     verify         execute solutions until one passes every test
     verify_answers parse expected answers with the judge of mathematics
-    cross_check    run further solutions, to check their agreement with the tests
-    rerun          run each reference a second time with another seed
+    cross_check    execute further solutions, to check their agreement with the tests
+    rerun          execute each reference again with another seed
     deduplicate    keep only the best of several problems with nearly the same text
     decontaminate  remove problems that contain an item of an evaluation set
-    strength       measure how many wrong programs the tests reject
-    evidence       store outputs that show why rows were rejected or suspected
+    strength       measure the share of wrong programs that the tests reject
+    evidence       store outputs that explain rejections and suspicions
 
 `curate/stage.py` defines the interface of a stage, and `examples/own_stage.py` adds a custom stage.
 """
@@ -28,9 +28,9 @@ from curate.stages.verify_answers import AnswerStage
 
 
 def default_stages(options: BuildOptions, against: Sequence[str] = ()) -> list[Stage]:
-    """Return the stages of one build, in order. Raises CurateError if an evaluation set cannot be read.
+    """Return the stages of one build, in order. Raises CurateError for an invalid or unreadable evaluation set.
 
-    against: evaluation sets, in the form that `curate decontaminate` takes
+    against: evaluation sets, in the form of `--against`
     """
     verify = VerificationStage(tries=options.tries, languages=options.reference_languages, seed=options.seed)
     deduplicate = DeduplicationStage(threshold=options.dedup)

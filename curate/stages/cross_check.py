@@ -1,6 +1,7 @@
-"""Run further solutions, to find tests with several right outputs or a wrong expected output. If solutions that the
-source lists as accepted give different outputs on a test, it probably has several right outputs. If no solution passes,
-but most of them give the same output, the test is more likely to be wrong than all of them.
+"""The execution of further solutions, to find tests with several right outputs or a wrong expected output.
+
+If accepted solutions of the source give different outputs on a test, it probably has several right outputs. If no
+solution passes, but most give the same output, the test is probably wrong.
 """
 
 from collections import Counter
@@ -12,14 +13,14 @@ from typing import Any
 from curate.json_records import json_key, omit_if_default
 from curate.judging import CaseFailure, MeteredSandbox, collect_outputs
 from curate.stage import BuildRow, OpenSandbox, ProblemStage
-from curate.stages.verify import NO_REFERENCE, VerificationStage, passing_index, suite_as_judged
+from curate.stages.verify import NO_REFERENCE, VerificationStage, get_judged_suite, get_reference_index
 from sandbox import Judgement, Program, Suite, Verdict
 
 _SECONDS = 60.0  # wall time for all tests of one solution; later tests are ignored
-_MAX_COMPARED = 10  # tests on which outputs are compared; few suffice, since wrong tests come in groups
-_MAX_PIVOTS = 3  # reference points: the others are compared with their outputs
+_MAX_COMPARED = 10  # tests with a comparison of outputs; few suffice, since wrong tests come in groups
+_MAX_PIVOTS = 3  # solutions whose outputs are compared with those of all others
 
-SolutionsByIndex = Mapping[int, Program]  # by their indices among the candidates
+SolutionsByIndex = Mapping[int, Program]  # by index among the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,14 @@ class CrossCheckRecord:
     """The results of a problem's other solutions.
 
     n_passing          number of other solutions that also pass all tests
-    n_dissenting       number of solutions that pass at least half of the tests, and give unexpected answers (but no
-                       errors) to the others
-    n_wrong_tests      number of tests at which most solutions agree with each other but not with the expected output;
-                       only the first tests that most of them fail are compared, and only if no solution passes
-    n_executed         number of solutions executed for this
-    spent_cpu_seconds  CPU time of everything that was executed
-    failures           unexpected answers of solutions to one test: if a solution passes, the test at which most
-                       dissent; if none passes, the first wrong test. Empty if there is no such test
+    n_dissenting       number of solutions that pass at least half of the tests, with unexpected outputs (but no errors)
+                       on the others
+    n_wrong_tests      number of tests on which most solutions agree with each other but not with the expected output,
+                       among the first ones that most of them fail; 0 if a solution passes
+    n_executed         number of executed solutions
+    spent_cpu_seconds  CPU time of all executed programs
+    failures           unexpected outputs of solutions on one test: that with most dissenting solutions or, if no
+                       solution passes, the first wrong test; empty for no such test
     """
 
     n_passing: int = 0
@@ -48,8 +49,8 @@ class CrossCheckRecord:
 class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     """The execution of further solutions of each problem.
 
-    If a problem has a reference, up to `others` further solutions are executed. If it has none, the failed solutions
-    are executed again, because the tests may be wrong rather than all of the solutions.
+    With a reference, the stage executes up to `others` further solutions. Without one, it executes the failed solutions
+    again, because the tests may be wrong.
     """
 
     name = "cross-check"
@@ -73,10 +74,10 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> CrossCheckRecord:
         metered = MeteredSandbox(sandbox(self.seed))
         solutions = dict(enumerate(self._verify.candidates(row.problem)))
-        suite = suite_as_judged(row.problem)
+        suite = get_judged_suite(row.problem)
         budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
         suite = replace(suite, limits=replace(suite.limits, budget_seconds=budget))
-        reference = passing_index(row.problem)
+        reference = get_reference_index(row.problem)
         if reference is None:
             record = _count_wrong_tests(_first(solutions, self._verify.tries), suite, metered)
         else:
@@ -87,8 +88,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
     def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
         if row.problem.verified:
             row = row.update(
-                n_references=row.problem.n_references + record.n_passing,
-                multi_answer_suspect=record.n_dissenting > 0,
+                n_references=row.problem.n_references + record.n_passing, multi_answer_suspect=record.n_dissenting > 0
             )
             if record.n_dissenting:
                 share = f"{record.n_dissenting} of {record.n_executed} further solutions"
@@ -112,8 +112,8 @@ def _judge_all(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbo
     return dict(zip(solutions, sandbox.judge_many(pairs, run_all=True), strict=True))
 
 
-def _wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, CaseFailure]]:
-    """Return the wrong answers of each solution, by the indices of the tests."""
+def _find_wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, CaseFailure]]:
+    """Return the wrong answers of each solution, by test index."""
     return [
         {
             test: CaseFailure(solution, test, case.verdict, case.detail)
@@ -125,9 +125,9 @@ def _wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, CaseFa
 
 
 def _count_agreeing(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
-    """Count the solutions that pass the tests, as the reference does, and those that give different answers."""
+    """Count the solutions that pass all tests, and those with outputs different from the reference."""
     judgements = _judge_all(solutions, suite, sandbox)
-    dissenting = _wrong_answers({index: judged for index, judged in judgements.items() if _dissents(judged)})
+    dissenting = _find_wrong_answers({index: judged for index, judged in judgements.items() if _dissents(judged)})
     counts = Counter(test for wrong in dissenting for test in wrong)
     disputed = min(counts, key=lambda test: (-counts[test], test), default=None)
     return CrossCheckRecord(
@@ -145,17 +145,17 @@ def _dissents(judgement: Judgement) -> bool:
 
 
 def _count_wrong_tests(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
-    """Count the tests to which most of the solutions, none of which passes, give the same unexpected answer."""
+    """Count the tests on which most of these failed solutions have the same unexpected output."""
     if len(solutions) < 2:
         return CrossCheckRecord()
-    failures = dict(zip(solutions, _wrong_answers(_judge_all(solutions, suite, sandbox)), strict=True))
+    failures = dict(zip(solutions, _find_wrong_answers(_judge_all(solutions, suite, sandbox)), strict=True))
     counts = Counter(test for of_solution in failures.values() for test in of_solution)
     disputed = sorted(test for test, n in counts.items() if n > len(solutions) / 2)[:_MAX_COMPARED]
     wrong: set[str] = set()
     if disputed:
         compared = replace(suite, cases=tuple(suite.cases[test] for test in disputed))
         for pivot in sorted(solutions, key=lambda index: -len(failures[index].keys() & set(disputed)))[:_MAX_PIVOTS]:
-            wrong |= _inputs_of_wrong_tests(pivot, solutions, compared, sandbox)
+            wrong |= _find_wrong_tests(pivot, solutions, compared, sandbox)
     first = next((test for test in disputed if suite.cases[test].input in wrong), None)
     return CrossCheckRecord(
         n_wrong_tests=len(wrong),
@@ -164,8 +164,8 @@ def _count_wrong_tests(solutions: SolutionsByIndex, suite: Suite, sandbox: Meter
     )
 
 
-def _inputs_of_wrong_tests(pivot: int, solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> set[str]:
-    """Return the inputs to which most solutions give the same unexpected answer as the pivot solution."""
+def _find_wrong_tests(pivot: int, solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> set[str]:
+    """Return the inputs on which most solutions have the same unexpected output as the pivot solution."""
     judged_own = zip(suite.cases, sandbox.judge(solutions[pivot], suite, run_all=True).cases, strict=False)
     failed = [case for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
     if suite.assertions is not None:  # statements have no outputs to compare

@@ -1,4 +1,4 @@
-"""Remove problems that contain an item of an evaluation set."""
+"""The removal of problems that contain an item of an evaluation set."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -16,9 +16,9 @@ from sandbox import Suite
 
 
 class DecontaminationStage(Stage):
-    """A comparison of all rows with the evaluation sets. A row also has the names and dates of its duplicates.
+    """A comparison of all rows with the evaluation sets. A row also has the keys and dates of its duplicates.
 
-    The plan's `against` identifies the sets, so the stage has no options.
+    The stage has no options, because the plan's `against` identifies the sets.
     """
 
     name = "decontaminate"
@@ -50,5 +50,5 @@ class DecontaminationStage(Stage):
 
 
 def _load_text(address: Address, build: BuildState) -> Problem:
-    """Return a problem without tests and solutions, which are not compared and may need much memory."""
+    """Load a problem without its tests and solutions, which may need much memory."""
     return replace(build.load_original(address), tests=Suite(()), solutions=None)

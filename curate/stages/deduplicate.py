@@ -1,4 +1,4 @@
-"""Keep only the best of several problems that have the same or nearly the same text."""
+"""The removal of duplicates: of several problems with nearly the same text, only the best stays."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -22,9 +22,9 @@ _FOUND = [("row", "i4"), ("kept", "i4"), ("similarity", "f8"), ("exact", "?")]  
 
 
 class DeduplicationStage(Stage):
-    """The removal of duplicates across sources. The reader has written the sketches of statements.
+    """The removal of duplicates across sources, by the sketches in the folders of the shards.
 
-    threshold: the minimum Jaccard similarity of word 5-grams at which two statements are nearly the same
+    threshold: minimum Jaccard similarity of word 5-grams of near-duplicates
     """
 
     name = "deduplicate"

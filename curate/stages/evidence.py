@@ -1,7 +1,6 @@
-"""Store the evidence for rows that verification rejects or suspects: a test, and outputs of solutions on it.
+"""The evidence for rows that verification rejects or suspects: a test, and outputs of solutions on it.
 
-Records keep only the verdicts of tests, because outputs can be large. So a few solutions of rejected and suspected
-problems are executed once more, on one test.
+Because records of other stages omit outputs, which can be large, this stage executes a few solutions again on one test.
 """
 
 import heapq
@@ -24,12 +23,12 @@ from curate.judging import MeteredSandbox, collect_outputs
 from curate.problem import Rejection
 from curate.stage import BuildRow, OpenSandbox, ProblemStage, compute_fingerprint
 from curate.stages.rerun import FLAKY
-from curate.stages.verify import VerificationStage, passing_index, suite_as_judged
+from curate.stages.verify import VerificationStage, get_judged_suite, get_reference_index
 from curate.text.printable import excerpt
 from sandbox import Program, Suite, Verdict
 from sandbox.suite import INTERACTIVE
 
-MAX_SHOWN = 3  # failing solutions to show
+MAX_SHOWN = 3  # failed solutions per row
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,8 @@ class EvidenceRecord:
     """The outputs of some solutions on one test.
 
     test_index         index of the test in the suite
-    outputs            outputs of the solutions; that of the reference, if there is one, comes first
-    spent_cpu_seconds  CPU time of everything that was executed
+    outputs            outputs of the solutions, that of a reference first
+    spent_cpu_seconds  CPU time of all executed programs
     """
 
     test_index: int = field(metadata=json_key("test"))
@@ -47,11 +46,11 @@ class EvidenceRecord:
 
 
 class EvidenceStage(ProblemStage[EvidenceRecord]):
-    """The rows of the table `evidence`. No row is rejected.
+    """The rows of the table `evidence`. The stage rejects no row.
 
-    A row that verification rejected gets the test on which its solutions failed, and their outputs. So does a kept row
-    whose tests may have several right outputs. Any other rejected row gets its statement. The stage runs last, so that
-    it executes nothing for rows rejected for another reason.
+    A row rejected by verification, or kept with a suspicion of several right outputs, has a test on which solutions
+    failed, and their outputs. Any other rejected row has only its statement. The stage runs last, to execute nothing
+    for rows rejected by other stages.
     """
 
     name = "evidence"
@@ -68,20 +67,20 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         return compute_fingerprint(self._verify.key(row), to_json(row.failures))
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> EvidenceRecord:
-        """Execute the solutions that failed, and the reference if there is one, on the test on which they failed."""
+        """Execute the failed solutions, and the reference if there is one, on the test on which they failed."""
         flaky = row.rejection is not None and row.rejection.reason == FLAKY
         metered = MeteredSandbox(sandbox(self.seed + 1 if flaky else self.seed))
         failures = row.failures[:MAX_SHOWN]
         answers = [
             SolutionOutput(failure.solution_index, failure.verdict, failure.detail, None) for failure in failures
         ]
-        reference = passing_index(row.problem)
+        reference = get_reference_index(row.problem)
         if reference is not None and reference not in {failed.solution_index for failed in failures}:
             answers.insert(0, SolutionOutput(reference, Verdict.ACCEPTED, "", None))
-        suite, test = suite_as_judged(row.problem), failures[0].test_index
+        suite, test = get_judged_suite(row.problem), failures[0].test_index
         programs = self._verify.candidates(row.problem)
         outputs = tuple(
-            replace(answer, output=_output(answer, programs[answer.solution_index], test, suite, metered))
+            replace(answer, output=_collect_output(answer, programs[answer.solution_index], test, suite, metered))
             for answer in answers
         )
         return EvidenceRecord(test, outputs, round(metered.spent_seconds, 6))
@@ -90,39 +89,41 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         return record.spent_cpu_seconds
 
     def summarize(self, records: Iterable[EvidenceRecord], build: BuildState) -> None:
-        build.outputs.tables[EVIDENCE] = self._rows(build), EVIDENCE_COLUMNS
+        build.outputs.tables[EVIDENCE] = self._iter_rows(build), EVIDENCE_COLUMNS
 
-    def _rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
-        rejected = (self._rejected(address, rejection, build) for address, rejection in build.iter_rejections())
-        suspects = (self._suspected(address, build) for address in build.iter_examined(self))
+    def _iter_rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
+        rejected = (self._build_rejected(address, rejection, build) for address, rejection in build.iter_rejections())
+        suspects = (self._build_suspected(address, build) for address in build.iter_examined(self))
         yield from heapq.merge(filter(None, rejected), filter(None, suspects), key=sort_key)
 
-    def _rejected(self, address: Address, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
-        """Return the row for a rejection; None if not even the statement is known."""
+    def _build_rejected(self, address: Address, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
+        """Return the row for a rejection; None for an unknown statement."""
         if not build.is_problem(address):
             return make_evidence_row(rejection, rejection.statement) if rejection.statement else None
-        return self._shown(rejection, build.load(address), build.load_record(self, address))
+        return self._build_row(rejection, build.load(address), build.load_record(self, address))
 
-    def _suspected(self, address: Address, build: BuildState) -> dict[str, Any] | None:
-        """Return the row for a kept problem; None if it is not suspected."""
+    def _build_suspected(self, address: Address, build: BuildState) -> dict[str, Any] | None:
+        """Return the row for a kept problem; None without a suspicion."""
         row = build.load(address)
         if not row.suspicion:
             return None
         suspicion = Rejection(row.problem.id, row.problem.source, "verify", SUSPECT_REASON, row.suspicion)
-        return self._shown(suspicion, row, build.load_record(self, address))
+        return self._build_row(suspicion, row, build.load_record(self, address))
 
-    def _shown(self, rejection: Rejection, row: BuildRow, record: EvidenceRecord | None) -> dict[str, Any]:
+    def _build_row(self, rejection: Rejection, row: BuildRow, record: EvidenceRecord | None) -> dict[str, Any]:
         if record is None:
             return make_evidence_row(rejection, row.problem.statement)
         programs = self._verify.candidates(row.problem)
         answers = tuple((programs[answer.solution_index], answer) for answer in record.outputs)
-        test = EvidenceTest(suite_as_judged(row.problem), record.test_index, answers)
+        test = EvidenceTest(get_judged_suite(row.problem), record.test_index, answers)
         return make_evidence_row(rejection, row.problem.statement, test)
 
 
-def _output(answer: SolutionOutput, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox) -> str | None:
+def _collect_output(
+    answer: SolutionOutput, program: Program, test: int, suite: Suite, sandbox: MeteredSandbox
+) -> str | None:
     case = suite.cases[test]
-    # No output: a program that fails in another way, an interaction, and statements that raise.
+    # Errors, interactions and failed statements have no output.
     if answer.verdict not in (Verdict.ACCEPTED, Verdict.WRONG_ANSWER):
         return None
     if suite.checker == INTERACTIVE or (suite.assertions is not None and not case.expected):

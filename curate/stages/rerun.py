@@ -1,12 +1,12 @@
-"""Run each reference a second time with another seed: a problem whose reference passed by luck is rejected."""
+"""A second run of each reference with another seed, to reject problems with a flaky reference."""
 
 from dataclasses import dataclass, replace
 
 from curate.json_records import omit_if_default
-from curate.judging import CaseFailure, MeteredSandbox, first_failure
+from curate.judging import CaseFailure, MeteredSandbox, find_first_failure
 from curate.problem import Problem
 from curate.stage import BuildRow, OpenSandbox, ProblemStage
-from curate.stages.verify import VerificationStage, passing_index
+from curate.stages.verify import VerificationStage, get_reference_index
 from sandbox import Judgement, Verdict
 
 FLAKY = "flaky_reference"  # the reason of its rejections
@@ -17,8 +17,8 @@ class RerunRecord:
     """The result of the second run of a reference.
 
     cpu_seconds  CPU time of the reference over all tests
-    failure      its first failure, if there is one
-    trials       trials of the problem's referee, one for each test; empty if there are none
+    failure      its first failure; None for none
+    trials       trials of the problem's referee, one per test; empty for none
     """
 
     verdict: Verdict
@@ -28,7 +28,7 @@ class RerunRecord:
 
 
 class RerunStage(ProblemStage[RerunRecord]):
-    """A second run of the references that the stage `verify` found."""
+    """A second run of the references of the stage `verify`."""
 
     name = "run again"
     rejection_name = "verify"
@@ -47,9 +47,9 @@ class RerunStage(ProblemStage[RerunRecord]):
         keep_outputs = problem.tests.referee is not None
         metered = MeteredSandbox(sandbox(self.seed))
         judgement = metered.judge(problem.reference, problem.tests, keep_outputs=keep_outputs)
-        reference_index = passing_index(row.problem)
-        failure = None if judgement.accepted or reference_index is None else first_failure(reference_index, judgement)
-        trials = _referee_trials(row.problem, judgement)
+        index = get_reference_index(row.problem)
+        failure = None if judgement.accepted or index is None else find_first_failure(index, judgement)
+        trials = _collect_referee_trials(row.problem, judgement)
         return RerunRecord(judgement.verdict, metered.spent_seconds, failure, trials)
 
     def settle(self, row: BuildRow, record: RerunRecord) -> BuildRow:
@@ -63,10 +63,10 @@ class RerunStage(ProblemStage[RerunRecord]):
         return record.cpu_seconds
 
 
-def _referee_trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
-    """Return the reference's output in each case, as trials of the referee; empty if there are none.
+def _collect_referee_trials(problem: Problem, judgement: Judgement) -> tuple[str, ...]:
+    """Return the reference's outputs as trials of the referee; "" for each output equal to the expected one.
 
-    An output equal to the expected one is omitted as redundant.
+    The result is empty without outputs, or if all of them equal the expected ones.
     """
     if not judgement.accepted or not judgement.outputs:
         return ()

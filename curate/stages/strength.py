@@ -1,4 +1,4 @@
-"""Measure how many wrong programs the tests of verified problems reject; problems with weak tests can be rejected."""
+"""The measurement of test strength, and the rejection of problems with weak tests."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,10 +13,10 @@ from curate.strength.measurement import StrengthRecord, is_measurable, measure
 
 
 class StrengthStage(ProblemStage[StrengthRecord]):
-    """A count of the wrong programs, made from each reference, that the tests reject.
+    """A count of each reference's mutants that the tests reject.
 
-    max_count  maximum number of wrong programs made from each reference; 0: nothing is measured
-    min_share  minimum share of them that the tests must reject; None: no minimum. Unmeasured problems stay
+    max_count  maximum number of mutants per reference; 0: no measurement
+    min_share  minimum share of mutants that the tests must reject; None: any. Unmeasured problems stay
     """
 
     name = "measure the tests"

@@ -1,7 +1,6 @@
-"""Execute solutions until one passes every test; a problem without such a solution is rejected.
+"""The search for a reference: a solution that passes every test. Problems without a reference are rejected.
 
-The solution that passes is the reference: problem, tests and solution are consistent. A limited number of
-solutions is tried, the cheapest first. The stage `rerun` runs the reference again with another seed.
+The stage tries a limited number of solutions, the cheapest first.
 """
 
 from collections import Counter
@@ -11,7 +10,7 @@ from typing import Any
 
 from curate.build_state import BuildState
 from curate.json_records import json_key, omit_if_default
-from curate.judging import CaseFailure, MeteredSandbox, cpu_seconds, failure_cause, first_failure
+from curate.judging import CaseFailure, MeteredSandbox, classify_failure, find_first_failure, sum_cpu_seconds
 from curate.problem import Problem, Wrapping
 from curate.reading.solutions import select_candidates
 from curate.reading.values import dump_json, parse_json
@@ -26,13 +25,13 @@ _REFERENCE_FACTOR, _MIN_SECONDS = 5.0, 1.0
 class ReferenceRecord:
     """The result of executing a problem's solutions.
 
-    passing_index      index among the candidates of the solution that passed; None: no solution that was tried passed
+    passing_index      index of the passing solution among the candidates; None if no tried solution passed
     wrapping           interpretation of expected values in one-element lists
     causes             causes of the failures of the earlier solutions, in order
-    cpu_seconds        CPU time of the solution that passed, over all tests
-    slowest_seconds    CPU time of that solution at its slowest test
-    spent_cpu_seconds  CPU time of everything that was executed
-    failures           the first failure of each solution, in order, if no solution passed
+    cpu_seconds        CPU time of the passing solution over all tests
+    slowest_seconds    CPU time of the passing solution at its slowest test
+    spent_cpu_seconds  CPU time of all executed programs
+    failures           the first failure of each solution, in order; empty if a solution passed
     """
 
     passing_index: int | None = field(metadata=json_key("passed"))
@@ -53,7 +52,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
     """The search for a reference among the solutions of each problem.
 
     tries      maximum number of solutions to execute
-    languages  languages of the solutions that may be executed
+    languages  languages of solutions to execute
     seed       seed of the programs' random numbers and hashes
     """
 
@@ -71,14 +70,14 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
     def key(self, row: BuildRow) -> str | None:
         problem = row.problem
-        if problem.solutions is None or not problem.tests.cases:  # without tests, there is nothing to verify
+        if problem.solutions is None or not problem.tests.cases:
             return None
         solutions = [(s.source, s.language) for s in self.candidates(problem)[: self.tries]]
         tests = problem.tests.with_trials(()).to_json()
         return compute_fingerprint(tests, problem.wrapping.value, solutions, self.seed)
 
     def candidates(self, problem: Problem) -> Sequence[Program]:
-        """Return the solutions that may be executed, in the order in which they are tried."""
+        """Return the solutions in the allowed languages, in the order of execution."""
         return select_candidates(problem, self.languages)
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> ReferenceRecord:
@@ -113,37 +112,37 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
 
 def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
-    """Return the failures on one test: the one with most wrong answers, or with most failures if none is wrong."""
+    """Return the failures on one test: that with most wrong answers or, without any, with most failures."""
     wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
     counts = Counter(failure.test_index for failure in wrong or failures)
     test = min(counts, key=lambda test: (-counts[test], test), default=None)
     return tuple(failure for failure in wrong or failures if failure.test_index == test)
 
 
-def passing_index(problem: Problem) -> int | None:
-    """Return the index of the reference among the candidates; None if no solution has passed."""
+def get_reference_index(problem: Problem) -> int | None:
+    """Return the index of the reference among the candidates; None for none."""
     return problem.n_tries - 1 if problem.verified else None
 
 
-def suite_as_judged(problem: Problem) -> Suite:
-    """Return the tests in the form of the latest judgement of the problem's solutions."""
+def get_judged_suite(problem: Problem) -> Suite:
+    """Return the tests as in the latest judgement of the problem's solutions."""
     undecided = problem.wrapping is Wrapping.UNDECIDED
     return unwrap_expected_values(problem.tests) if undecided else problem.tests
 
 
 def calibrate_limit(slowest_seconds: float, limits: Limits) -> float:
-    """Return the wall seconds that a solution may take for a test.
+    """Return the wall-time limit of a test in seconds, at most that of the suite.
 
-    slowest_seconds: CPU seconds that the reference takes for its slowest test
+    slowest_seconds: CPU seconds of the reference at its slowest test
 
     This is Kattis' rule for problem packages: 5 times the slowest accepted submission and no less than a second
-    (problemtools, time_multiplier and the floor of its time limits). It is never more than the suite's own limit.
+    (problemtools, time_multiplier and the floor of its time limits).
     """
     return round(min(max(_REFERENCE_FACTOR * slowest_seconds, _MIN_SECONDS), limits.wall_seconds), 3)
 
 
 def unwrap_expected_values(suite: Suite) -> Suite:
-    """Return the suite with each expected value taken out of its list of one element."""
+    """Return the suite with each expected value without its one-element list."""
     values = [parse_json(case.expected, "an output")[0] for case in suite.cases]
     cases = [Case(case.input, dump_json(value, "an output")) for case, value in zip(suite.cases, values, strict=True)]
     return Suite(cases, entry_point=suite.entry_point, checker=suite.checker, limits=suite.limits)
@@ -151,7 +150,7 @@ def unwrap_expected_values(suite: Suite) -> Suite:
 
 def find_reference(problem: Problem, solutions: Sequence[Program], sandbox: MeteredSandbox) -> ReferenceRecord:
     """Judge the solutions until one passes. Raises SandboxError if the sandbox fails."""
-    # One interpretation applies to the whole problem: a solution must pass all tests under it.
+    # A solution must pass all tests under the same interpretation.
     if problem.wrapping is Wrapping.UNDECIDED:
         readings = [(Wrapping.KEPT, problem.tests), (Wrapping.REMOVED, unwrap_expected_values(problem.tests))]
     else:
@@ -166,10 +165,10 @@ def find_reference(problem: Problem, solutions: Sequence[Program], sandbox: Mete
                     passing_index=index,
                     wrapping=wrapping,
                     causes=tuple(causes),
-                    cpu_seconds=cpu_seconds(judgement),
+                    cpu_seconds=sum_cpu_seconds(judgement),
                     slowest_seconds=max(case.cpu_seconds for case in judgement.cases),
                     spent_cpu_seconds=sandbox.spent_seconds,
                 )
-        causes.append(failure_cause(judgement))
-        failures.append(first_failure(index, judgement))
+        causes.append(classify_failure(judgement))
+        failures.append(find_first_failure(index, judgement))
     return ReferenceRecord(None, problem.wrapping, tuple(causes), 0.0, 0.0, sandbox.spent_seconds, tuple(failures))

@@ -1,7 +1,7 @@
-r"""Parse the expected answers of questions of mathematics with the judge of rewards; reject the unreadable ones. A
-question is verified if the judge can parse its answer, so it can reject other answers, and the answer equals
-itself. This does not show that the answer is right. The judge is on this machine, on whatever backend the programs of a
-build run.
+"""The verification of expected answers to questions of mathematics, by the judge of rewards.
+
+A question is verified if the judge can parse its answer and finds it equal to itself; the answer may still be wrong.
+The judge runs on this machine, whatever the backend of the build.
 """
 
 from curate.build_state import BuildState
@@ -20,9 +20,9 @@ _DETAILS = {
 
 
 class AnswerStage(ProblemStage[str]):
-    """A check that expected answers can be judged. A record is the cause of a rejection; empty for none.
+    """A check of expected answers. A record is the cause of a rejection; empty for none.
 
-    seed  only makes several threads use the judge concurrently
+    seed: without effect on the judge; it makes threads use the judge concurrently
     """
 
     name, rejection_name = "verify answers", "verify"
@@ -30,7 +30,7 @@ class AnswerStage(ProblemStage[str]):
 
     def __init__(self, *, seed: int) -> None:
         self.seed = seed
-        self._judge: MathReward | None = None  # only during `run`, since stages are pickled
+        self._judge: MathReward | None = None  # None outside `run`, where stages are pickled
 
     def key(self, row: BuildRow) -> str | None:
         expected = row.problem.expected_answer
@@ -47,14 +47,13 @@ class AnswerStage(ProblemStage[str]):
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> str:
         if self._judge is None:
             try:
-                self._judge = MathReward()  # two threads may make one each; their sandbox is the same
+                self._judge = MathReward()  # two threads may each create one, with the same sandbox
             except ModuleNotFoundError as error:
                 raise CurateError(f"{row.problem.id}: {error}") from error
         task = Task(expected=row.problem.expected_answer)
         judge = self._judge
 
         def compare(answer: str) -> str | None:
-            """Return the verdict; None if it is unknown."""
             reward = judge(Completion(rf"\boxed{{{answer}}}", 0), task)
             if reward.verdict == CHECKER_FAILED:
                 raise SandboxError(reward.detail)

@@ -134,7 +134,7 @@ def test_the_kind_of_a_suite_can_be_asked_for(suite, kind):
         ('matches(title, r"a")', 17, "stands in single quotes"),
         ("title == 'it\\'s'", 16, "'' stands for a quote"),
         ("source in ('taco', None)", 20, "Write `is null`"),
-        ("verified is true", 10, "only null can stand after `is`"),
+        ("verified is true", 10, "only null can follow `is`"),
         ("statement.lower() == 'a'", 1, "values have no methods. Functions are len, lower, "),
         ("solve_rate('other') > 0", 1, "other was not sampled on this dataset. Sampled: large, small"),
         ("solve_rate() > 0", 1, "name the model in quotes. Sampled: large, small"),
@@ -144,7 +144,7 @@ def test_the_kind_of_a_suite_can_be_asked_for(suite, kind):
         ("verified or (lambda: True)", 20, "not an expression"),
         ("__import__('os').system('true') == 0", 18, "values have no methods"),
         ("n_tests > 1), (verified", 1, "not a single expression"),
-        ("n_tests in [1, [2]]", 16, "a list can only stand after `in`"),
+        ("n_tests in [1, [2]]", 16, "a list can only follow `in`"),
         ("matches(statement, '(?=a)')", 20, "not a regular expression of RE2"),
     ],
 )

@@ -87,7 +87,7 @@ def test_a_build_of_only_own_stages_needs_no_sandbox(source, tmp_path):
 
 
 def test_stages_that_cannot_be_combined_are_refused(source, tmp_path):
-    with pytest.raises(ValueError, match="two steps of the build are called 'short statements'"):
+    with pytest.raises(ValueError, match="two steps of the build have the name 'short statements'"):
         build(source, tmp_path, OPTIONS, stages=[*stages(), ShortStatements(max_words=3)])
     with pytest.raises(ValueError, match="no effect on custom stages"):
         build(source, tmp_path, OPTIONS, stages=stages(), against=["lcb:2024-08-01..2024-08-02"])

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curate.report.charts import HEIGHT, draw
-from curate.report.sections import _solve_rate, locate_on_axis, range_label
+from curate.report.sections import _solve_rate, format_range, locate_on_axis
 from curate.text.document import Chart
 
 
@@ -65,4 +65,4 @@ def test_a_band_without_any_bar_is_not_shaded():
 
 
 def test_ranges_of_whole_numbers_are_labelled_by_their_ends():
-    assert [range_label(5, 6), range_label(6, 8), range_label(1001, None)] == ["5", "6–7", "1,001+"]
+    assert [format_range(5, 6), format_range(6, 8), format_range(1001, None)] == ["5", "6–7", "1,001+"]

@@ -14,7 +14,7 @@ from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
-from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, histograms, trim_empty_ends
+from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, compute_histograms, trim_empty_ends
 from curate.report.numbers import build_funnel_section, compute_report
 from curate.report.report_files import load_duplicate_section, refresh_report
 
@@ -112,7 +112,7 @@ def test_contamination_is_shown_with_the_hits_nearest_to_the_threshold(report):
 
 
 def histogram(values, edges):
-    return histograms(pa.table({"x": pa.array(values, pa.float64())}).to_reader(), {"x": edges})["x"]
+    return compute_histograms(pa.table({"x": pa.array(values, pa.float64())}).to_reader(), {"x": edges})["x"]
 
 
 def test_a_share_of_one_is_in_the_last_bar_and_unknown_shares_in_none():
@@ -143,7 +143,7 @@ def test_every_value_is_counted_between_its_edges(values):
 
 def test_a_column_of_another_kind_is_unknown():
     rows = pa.table({"x": ["3", "many", None]}).to_reader()
-    (bars,) = trim_empty_ends(histograms(rows, {"x": COUNT_EDGES})["x"])
+    (bars,) = trim_empty_ends(compute_histograms(rows, {"x": COUNT_EDGES})["x"])
     assert (bars["n"], bars["unknown"], bars["counts"]) == (1, 2, [1])
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from curate.judging import failure_cause
+from curate.judging import classify_failure
 from sandbox import Case, Limits, Program, Suite
 
 SUITE = Suite([Case("1\n", "2\n")], limits=Limits(wall_seconds=2.0))
@@ -23,4 +23,4 @@ SUITE = Suite([Case("1\n", "2\n")], limits=Limits(wall_seconds=2.0))
     ],
 )
 def test_the_word_says_what_went_wrong(box, source, word):
-    assert failure_cause(box.judge(Program(source), SUITE)) == word
+    assert classify_failure(box.judge(Program(source), SUITE)) == word
