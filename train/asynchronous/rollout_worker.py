@@ -18,7 +18,6 @@ from train.asynchronous.controller_threads import ControllerThreads, WorkerState
 from train.asynchronous.messages import (
     ControllerAPI,
     Lease,
-    LeaseKey,
     SampleResult,
     VersionSpan,
     pack_logprobs,
@@ -166,7 +165,7 @@ class RolloutWorker:
     def _abort_lost(self) -> None:
         with self._state.changed:
             lost, self._state.lost = self._state.lost, set()
-        aborted = [key for key, (lease, _) in self._running.items() if _lease_key(lease) in lost]
+        aborted = [key for key, (lease, _) in self._running.items() if (lease.group, lease.attempt) in lost]
         for key in aborted:
             del self._running[key]
         if aborted:
@@ -230,7 +229,3 @@ class RolloutWorker:
             state.wait(lambda: self._can_load() or not state.free_slots)
         else:
             state.wait(self._can_load, max(0.0, state.request_at - time.monotonic()))
-
-
-def _lease_key(lease: Lease) -> LeaseKey:
-    return lease.group, lease.attempt

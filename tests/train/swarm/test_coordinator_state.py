@@ -484,7 +484,7 @@ def test_nodes_cannot_verify_and_verifiers_cannot_sample(ledger: Ledger) -> None
         coordinator.join(NODES[0], INVITES[VERIFIERS[1]], b"another", "vllm 1", "", 0.0, is_valid=True)
 
 
-def test_a_node_cannot_choose_its_bars_by_the_name_of_its_engine(ledger: Ledger) -> None:
+def test_a_node_cannot_choose_its_thresholds_by_the_name_of_its_engine(ledger: Ledger) -> None:
     wide = {
         "vllm/transformers": swarm_answers.bars_of(margin=9.0),
         "transformers/transformers": swarm_answers.bars_of(margin=0.02),

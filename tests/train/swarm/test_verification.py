@@ -415,7 +415,7 @@ def distances(n_tokens: int, **values: Any) -> Distances:
     return Distances(**found)
 
 
-def test_bars_follow_the_tail_of_honest_answers_but_are_not_below_a_floor():
+def test_thresholds_follow_the_tail_of_honest_answers_but_are_not_below_a_floor():
     rng = np.random.default_rng(0)
     leases = [
         [distances(1000, margins=rng.exponential(0.05, 20), seed_mismatches=np.ones(20)) for _ in range(4)]
@@ -435,7 +435,7 @@ def test_bars_follow_the_tail_of_honest_answers_but_are_not_below_a_floor():
             fit_thresholds(too_few)
 
 
-def test_leases_that_differ_among_each_other_have_wider_bars():
+def test_leases_that_differ_among_each_other_have_wider_thresholds():
     alike = fit_thresholds([[distances(1000, seed_mismatches=np.ones(20))]] * 16)
     unlike = fit_thresholds([[distances(1000, seed_mismatches=np.ones(n))] for n in (0, 40) * 8])
     assert unlike.seed_mismatches.spread == pytest.approx(0.02, rel=0.1)
@@ -457,9 +457,9 @@ def test_few_tokens_are_as_seldom_rejected_as_many():
     for n_tokens, n_leases in ((1, 100_000), (30, 100_000), (1000, 10_000)):
         misses = (rng.random((n_leases, n_tokens)) < 0.02).astype(np.float64)
         margins = misses * rng.exponential(0.1, misses.shape)
-        for bar, values in ((count, misses), (value, margins)):
-            beyond = np.mean([bar.severity(each, log_odds) > 1 for each in values[: n_leases // 5]])
-            assert beyond <= 1e-3, (n_tokens, bar)
+        for threshold, values in ((count, misses), (value, margins)):
+            beyond = np.mean([threshold.severity(each, log_odds) > 1 for each in values[: n_leases // 5]])
+            assert beyond <= 1e-3, (n_tokens, threshold)
 
 
 def test_a_token_is_too_short_for_a_ban_and_a_chunk_is_not():
@@ -468,7 +468,7 @@ def test_a_token_is_too_short_for_a_ban_and_a_chunk_is_not():
         assert found[0] == LeaseVerdict(outcome, "replay")  # type: ignore[arg-type]
 
 
-def test_bars_are_found_by_the_first_word_of_the_engine():
+def test_thresholds_are_found_by_the_first_word_of_the_engine():
     vllm, other = swarm_answers.bars_of(margin=0.1), swarm_answers.bars_of(margin=0.2)
     thresholds = {"vllm/transformers": vllm, "": other}
     assert select_thresholds(thresholds, "vllm 0.32.0 cpu") is vllm
@@ -476,7 +476,7 @@ def test_bars_are_found_by_the_first_word_of_the_engine():
     assert select_thresholds({}, "vllm") == Thresholds()
 
 
-def test_an_engine_that_nobody_has_calibrated_gets_no_wider_bars():
+def test_an_engine_that_nobody_has_calibrated_gets_no_wider_thresholds():
     narrow, wide = swarm_answers.bars_of(margin=0.02), swarm_answers.bars_of(margin=0.5)
     assert select_thresholds({"vllm/transformers": wide, "transformers/transformers": narrow}, "invented 1.0") is narrow
 

@@ -77,7 +77,7 @@ class Mirror:
             if signed != self._signed_latest:
                 self._write(latest_path(self._run), signed)  # clients may now request shards as they arrive
                 self._signed_latest = signed
-            for version in sorted(self._with_bases(latest.version)):
+            for version in sorted(add_base_versions([latest.version], self._bases())):
                 self._fetch_shards(self._manifests[version])
             self._drop()
         except OSError as error:
@@ -121,8 +121,8 @@ class Mirror:
         self._files[path] = ShardFiles(self.folder / path, manifest.shards)
         self._manifests[manifest.version] = manifest
 
-    def _with_bases(self, version: int) -> set[int]:
-        return add_base_versions([version], {number: manifest.base for number, manifest in self._manifests.items()})
+    def _bases(self) -> dict[int, int | None]:
+        return {number: manifest.base for number, manifest in self._manifests.items()}
 
     def _fetch_shards(self, manifest: BroadcastManifest) -> None:
         version, start_time = manifest.version, time.monotonic()
@@ -141,7 +141,7 @@ class Mirror:
 
     def _drop(self) -> None:
         """Remove versions beyond the retained ones and their bases."""
-        bases = {number: manifest.base for number, manifest in self._manifests.items()}
+        bases = self._bases()
         for version in sorted(set(bases) - add_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]
             self._files.pop(version_path(self._run, version), None)

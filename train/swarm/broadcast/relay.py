@@ -80,10 +80,6 @@ class RelayRateLimiter:
         return wait
 
 
-def format_retry_after(seconds: float) -> str:
-    return str(max(1, math.ceil(seconds)))
-
-
 _PATH = re.compile(
     r"/runs/(\w[\w.-]{0,99})/(?:latest|\d{1,9}/(?:manifest|\w[\w.-]{0,99}\.safetensors(\.delta)?))", re.ASCII
 )
@@ -131,9 +127,8 @@ class RelayApp:
         address = scope["client"][0] if scope.get("client") else ""
         if wait := self._rates.wait_seconds(address, stop - start):
             file.close()
-            return PlainTextResponse(
-                "this address exceeds the rate limit\n", 429, {"retry-after": format_retry_after(wait)}
-            )
+            seconds = max(1, math.ceil(wait))
+            return PlainTextResponse("this address exceeds the rate limit\n", 429, {"retry-after": str(seconds)})
         headers = {
             "accept-ranges": "bytes",
             "cache-control": "no-cache" if path.endswith(_LATEST) else _IMMUTABLE,
