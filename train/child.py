@@ -2,9 +2,9 @@
 
     python -m train.child MODULE ARGUMENT...    calls MODULE.main(ARGUMENT...)
 
-A child has its own session, so Ctrl-C reaches only the trainer. Its standard input is a pipe from the parent. When the
-parent exits, even by SIGKILL, the kernel closes the pipe, and the child kills its own process group, including vLLM's
-process for each GPU. So a resumed run finds its GPUs free.
+A child has its own session, so Ctrl-C reaches only the trainer. Its standard input is a pipe from the parent, which the
+kernel closes when the parent exits, even by SIGKILL. The child then kills its own process group, including vLLM's
+processes, so a resumed run finds its GPUs free.
 """
 
 import os

@@ -25,11 +25,11 @@ class RolloutError(RunError):
 
 
 class LearnerError(RunError):
-    """The learner cannot load a model, or an update would have ruined it."""
+    """The learner cannot load, update or write a model."""
 
 
 class UpdateError(LearnerError):
-    """An update would have ruined the weights. All ranks skipped it, so the weights are unchanged."""
+    """The loss or gradient of an update is not finite. All ranks skipped the update, so the weights are unchanged."""
 
 
 class ParityError(RunError):

@@ -41,7 +41,7 @@ from train.sampling.open_engine import open_engine
 
 log = logging.getLogger(__name__)
 
-# Called with a step and its metrics, and again with those of an evaluation that ended after the step.
+# Called with a step and its metrics, and again if an evaluation of the step ends later.
 StepCallback = Callable[[int, Mapping[str, float]], None]
 
 _SAVE_HINT = "To write the model as it is: --resume --set run.steps=1."

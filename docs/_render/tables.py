@@ -52,7 +52,7 @@ def evidence() -> str:
 
 
 def metrics() -> str:
-    """Return the table of the figures that a training run logs."""
+    """Return the table of the metrics that a training run logs."""
     from train.run.step_metrics import METRIC_DESCRIPTIONS
 
     return _table(("metric", "meaning"), ((f"`{name}`", meaning) for name, meaning in METRIC_DESCRIPTIONS.items()))

@@ -43,10 +43,7 @@ class FiniteRange(click.FloatRange):
 
 
 def validate_urls(context: click.Context, option: click.Parameter, value: UrlValue) -> UrlValue:
-    """Validate the value of an option: one URL, several, or none. A callback of click.
-
-    Raises click.BadParameter for a value without http:// or https:// or without a host.
-    """
+    """Validate the URLs of an option, as a callback of click. Raises click.BadParameter for an invalid one."""
     for url in filter(None, (value,) if isinstance(value, str) else value):
         try:
             parts = urlsplit(url)
@@ -75,7 +72,7 @@ changed_option = click.option(
 
 def sampling_options(otherwise: str = "") -> Callable[[Command], Command]:
     """Give a command --temperature, --top-p and --max-tokens; `otherwise` follows each default in their help."""
-    options = {  # in reverse, as decorators are
+    options = {  # the last one is shown first
         "--max-tokens": (click.IntRange(min=1), "Maximum number of tokens in a completion", 16384),
         "--top-p": (FiniteRange(0, 1, min_open=True), "Probability mass of the tokens that are sampled from", 0.95),
         "--temperature": (FiniteRange(0, 2), "Sampling temperature", 0.6),
@@ -105,15 +102,15 @@ class ConfigSource:
 
     @property
     def name(self) -> str:
-        """The name of the file, or of the preset if there is no file."""
+        """Return the name of the file, or of the preset if there is no file."""
         return self.path.stem if self.path else str(self.preset)
 
     def read(
         self, changes: Sequence[str] = (), *, machine: Sequence[str] = (), **sections: Mapping[str, Any]
     ) -> "Config":
-        """Return the configuration. Raises ConfigError.
+        """Read the configuration. Raises ConfigError.
 
-        changes   values from other options, as for --set, which overrides them
+        changes   values in the form of --set, which overrides them
         machine   defaults for the machine; CONFIG and all options override them
         sections  values of the sections prompt and engine
         """
@@ -131,7 +128,7 @@ def config_options(command: Command) -> Command:
     @click.argument("config", required=False, type=click.Path(path_type=Path))
     @click.option(
         "--preset", metavar="NAME",
-        help="Published recipe whose values hold where CONFIG gives none, such as deepcoder-16k. With --model and "
+        help="Published recipe, such as deepcoder-16k, for the values that CONFIG does not give. With --model and "
         "--data, no CONFIG is needed.  [default: the preset that CONFIG names, if any]",
     )  # fmt: skip
     @click.option(
@@ -177,15 +174,14 @@ class CommandWithConfigKeys(click.Command):
 def engine_option(command: Command) -> Command:
     """Give a command the option --engine; its parameter `engine` is a table for EngineOptions.from_table.
 
-    Sets OMP_WAIT_POLICY to passive unless it is set, so torch's idle threads on CPUs sleep instead of spinning: judged
-    programs need the CPUs.
+    By default, sets OMP_WAIT_POLICY to passive: torch's idle threads then leave the CPUs to judged programs.
     """
 
     @click.option(
         "--engine", "engine_options", multiple=True, metavar="KEY=VALUE",
         help="An option of the engine: concurrency (requests at once to a server, or sequences at once in vLLM), "
         "tensor_parallel (GPUs), memory_share (share of each GPU's memory), max_model_len (tokens of prompt and "
-        "answer), or any option of vLLM's EngineArgs, such as dtype=bfloat16. Can be given several times.",
+        "completion), or any option of vLLM's EngineArgs, such as dtype=bfloat16. Can be given several times.",
     )  # fmt: skip
     @wraps(command)
     def with_engine(engine_options: tuple[str, ...], **others: Any) -> Any:
@@ -240,10 +236,10 @@ def gpu_price_options(command: Command) -> Command:
     def with_price(price_gpu_hour: float | None, gpus: int | None, **others: Any) -> Any:
         if price_gpu_hour is None:
             if gpus is not None:
-                raise click.UsageError("--gpus counts the GPUs that are paid for. Give their price: --price-gpu-hour")
+                raise click.UsageError("--gpus is the number of GPUs to pay for. Give their price: --price-gpu-hour")
             return command(gpu_price=None, **others)
         if gpus is None and others["base_url"] is not None:
-            raise click.UsageError("--price-gpu-hour: how many GPUs the server has is unknown here. Give it: --gpus N")
+            raise click.UsageError("--price-gpu-hour: the server's number of GPUs is unknown. Give it: --gpus N")
         with report_user_errors(ConfigError):
             n_gpus = gpus or EngineOptions.from_table(others["engine"]).n_gpus
         return command(gpu_price=GpuPrice(n_gpus, price_gpu_hour), **others)
@@ -257,22 +253,22 @@ def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths[0] -= 2
     columns = zip(names, widths, strict=True)
     print_table(
-        [TableColumn(name, width, is_text=place == 0) for place, (name, width) in enumerate(columns)],
+        [TableColumn(name, width, is_text=index == 0) for index, (name, width) in enumerate(columns)],
         [TableRow(list(row)) for row in rows],
     )
 
 
-def print_changed_problems(before: str, after: str, problems: Sequence[tuple[str, str, str]], most: int) -> None:
-    """Print at most `most` problems whose number of correct samples changed."""
-    if problems and most:
-        rest = f", the {most} with the largest change" if len(problems) > most else ""
+def print_changed_problems(before: str, after: str, problems: Sequence[tuple[str, str, str]], max_rows: int) -> None:
+    """Print at most `max_rows` of these problems, whose numbers of correct samples changed."""
+    if problems and max_rows:
+        rest = f", the {max_rows} with the largest change" if len(problems) > max_rows else ""
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
-        print_cells(["", before, after], problems[:most])
+        print_cells(["", before, after], problems[:max_rows])
 
 
 @contextmanager
 def leave_on_signal(leave: Callable[[], None]) -> Iterator[None]:
-    """Call `leave` at the first SIGINT or SIGTERM, so that a worker can shut down. A second one ends the process."""
+    """Call `leave` at the first SIGINT or SIGTERM, so a worker can shut down. A second one ends the process."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         for each, handler in before.items():

@@ -27,30 +27,22 @@ _CONVENTIONS = ("stdin", "call", "method", "asserts")
 @click.command("probe")
 @click.argument("target")
 @click.option(
-    "--signature",
-    type=click.Choice(_SIGNATURES),
+    "--signature", type=click.Choice(_SIGNATURES),
     help="Signature of the function.  [default: inferred from its parameters]",
-)
+)  # fmt: skip
 @click.option(
-    "--convention",
-    "conventions",
-    multiple=True,
-    type=click.Choice(_CONVENTIONS),
+    "--convention", "conventions", multiple=True, type=click.Choice(_CONVENTIONS),
     help="Form of the problems. Can be given several times.  [default: all that the target supports]",
-)
+)  # fmt: skip
 @click.option("--quick", is_flag=True, help="Try each probe in one form of problems, and skip slow ones.")
 @click.option(
-    "--only",
-    multiple=True,
-    metavar="ID",
+    "--only", multiple=True, metavar="ID",
     help="Try these probes, classes or groups. Can be given several times.  [default: all]",
-)
+)  # fmt: skip
 @click.option(
-    "--dataset",
-    type=click.Path(path_type=Path),
-    metavar="D",
+    "--dataset", type=click.Path(path_type=Path), metavar="D",
     help="Also submit references of its rows, and mutants of them.  [default: the built-in problems only]",
-)
+)  # fmt: skip
 @click.option("--host", is_flag=True, help="Also try to reach the machine, for a target that claims to isolate.")
 @click.option("--network", is_flag=True, help="Let a function keep the network, for a judge that calls a server.")
 @click.option(
@@ -58,30 +50,19 @@ _CONVENTIONS = ("stdin", "call", "method", "asserts")
 )
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Calls at the same time.")
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    "--out", type=click.Path(path_type=Path, file_okay=False),
     help="Folder for submissions, answers and reports.  [default: none]",
-)
+)  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue an interrupted probe in the folder --out.")
 def command(
-    target: str,
-    signature: str | None,
-    conventions: tuple[str, ...],
-    quick: bool,
-    only: tuple[str, ...],
-    dataset: Path | None,
-    host: bool,
-    network: bool,
-    seconds: float,
-    jobs: int,
-    out: Path | None,
-    resume: bool,
-) -> None:
-    """Test a judge of code answers: whether hacks are rewarded, and right answers refused.
+    target: str, signature: str | None, conventions: tuple[str, ...], quick: bool, only: tuple[str, ...],
+    dataset: Path | None, host: bool, network: bool, seconds: float, jobs: int, out: Path | None, resume: bool,
+) -> None:  # fmt: skip
+    """Test whether a judge of code answers rewards hacks or refuses right answers.
 
-    TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion, http://HOST:PORT;
-    an installed environment, verifiers:NAME; or the configuration file of a run, whose own reward is then tested. The
-    submissions are small programs for small problems: right answers in many forms, and hacks that other judges have
+    TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion,
+    http://HOST:PORT; an installed environment, verifiers:NAME; or the configuration file of a run, to test its reward.
+    The submissions are small programs for small problems: right answers in many forms, and hacks that other judges have
     rewarded. A function runs in a separate process, with a private /tmp and with namespaces where the kernel allows
     them. The exit status is 1 if a hack was rewarded or an outage gave a wrong number, and 2 if the target cannot be
     used.
@@ -161,7 +142,7 @@ def command(
 
 
 def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClass, ...]":
-    """Return the probes made from a dataset. Raises CurateError, UnusableTarget or SandboxError."""
+    """Make probes from a dataset. Raises CurateError, UnusableTarget or SandboxError."""
     from curate.dataset.dataset import Dataset
     from curate.dataset.location import resolve_dataset_folder
     from curate.probe.rows import make_row_classes
@@ -173,7 +154,7 @@ def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClas
 def _choose_judge(
     target: str, signature: str | None, *, seconds: float, network: bool, bait: str
 ) -> "Callable[[], TargetJudge]":
-    """Return a factory of judges for the target. Raises UnusableTarget."""
+    """Return a function that creates a judge for the target. Raises UnusableTarget."""
     from curate.probe.forms import RUN, VERIFIERS, UnusableTarget
     from curate.probe.http_judge import HttpJudge
     from curate.probe.python_judge import PythonJudge, PythonTarget
@@ -208,12 +189,10 @@ def _choose_judge(
 
 
 def _run(
-    run: "Callable[[list[Attempt]], Iterator[AttemptResult]]",
-    attempts: "list[Attempt]",
-    folder: "ProbeFolder | None",
-    progress: ProgressBar,
-) -> "Iterator[AttemptResult]":
-    """Yield the results of attempts, those of an earlier probe first, and journal the new ones."""
+    run: "Callable[[list[Attempt]], Iterator[AttemptResult]]", attempts: "list[Attempt]",
+    folder: "ProbeFolder | None", progress: ProgressBar,
+) -> "Iterator[AttemptResult]":  # fmt: skip
+    """Yield the results of attempts, beginning with those of an earlier probe, and journal the new ones."""
     earlier = {} if folder is None else folder.earlier
     done = [earlier[attempt.id] for attempt in attempts if attempt.id in earlier]
     yield from done

@@ -72,7 +72,7 @@ def command(
 
     A relay keeps the newest versions in a folder, as files that nginx could serve as well. It needs neither torch nor a
     GPU, and holds no secret, since the run signs the weights. With --controller it is the origin, which signs the
-    weights that a trainer publishes. It runs until Ctrl-C or SIGTERM.
+    trainer's weights. It runs until Ctrl-C or SIGTERM.
     """
     require_extra("relay")
     if bool(sources) + bool(invite) + bool(controller) != 1:
@@ -91,14 +91,14 @@ def command(
             serve(files, listener, follow, lambda: click.echo(f"{greeting}; serves on {url}"))
 
 
-# A factory of the relay's application, its main loop, and its greeting.
+# A factory of the relay's application, its main loop, and its first message.
 _Parts = tuple["Callable[[RelayRateLimiter], RelayApp]", "Callable[[threading.Event], None]", str]
 
 
 def _open_mirror(
     sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, locks: ExitStack
 ) -> _Parts:
-    """Return the parts of a relay that mirrors others. `locks` gets the lock on its folder."""
+    """Return the parts of a relay that mirrors others. `locks` holds the lock on its folder."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay import RelayApp
@@ -132,7 +132,7 @@ def _open_mirror(
 def _open_origin(
     controller: str, key: Path | None, run: str, folder: Path, keep: int, url: str, locks: ExitStack
 ) -> _Parts:
-    """Return the parts of the origin of a run. `locks` gets the lock on its folder."""
+    """Return the parts of the origin of a run. `locks` holds the lock on its folder."""
     from train.asynchronous.client import ControllerClient
     from train.asynchronous.rollout_process import TOKEN_VARIABLE, LocalFirstSource
     from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
@@ -146,7 +146,7 @@ def _open_origin(
         raise click.UsageError("--controller needs --key: the weights are signed with it")
     client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
     locks.enter_context(lock_folder(folder, "relay", "--folder"))
-    spec = wait_for_engine_spec(client, lambda words: click.echo(words, err=True))
+    spec = wait_for_engine_spec(client, lambda message: click.echo(message, err=True))
     private = read_key(key) if key.exists() else create_key_file(key)
     name = sanitize_run_name(run or spec.run)
     store = (folder / "store").resolve()

@@ -71,8 +71,9 @@ def command(
     """Run a rollout worker for a remote training run.
 
     The worker requests prompts from the run, submits completions, and fetches new weights; it opens no port. Workers
-    may join, leave and die at any time. CUDA_VISIBLE_DEVICES selects the engine's GPUs; the environment variable
-    CURATE_TOKEN holds the run's token. Ctrl-C and SIGTERM submit finished completions and release the other leases.
+    may join, leave or crash at any time. CUDA_VISIBLE_DEVICES selects the engine's GPUs; the environment variable
+    CURATE_TOKEN holds the run's token. On Ctrl-C or SIGTERM, the worker submits finished completions and releases the
+    other leases.
 
     With --join, the run is a swarm: verifiers check every completion, and the weights come from relays.
     """
@@ -81,7 +82,7 @@ def command(
         raise click.UsageError("Name the run, either with --controller URL or with --join INVITE.")
     if bool(relays) != bool(public_key):
         raise click.UsageError(
-            "--relay and --public-key go together: relays are untrusted, so the worker checks the run's signature."
+            "--relay needs --public-key, to check the run's signature of the weights, and --public-key needs --relay."
         )
     if invite and relays:
         raise click.UsageError("--relay is for --controller: an invite names the relays.")

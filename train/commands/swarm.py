@@ -41,14 +41,14 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "--days", type=click.FloatRange(min=0, min_open=True), default=7.0, show_default=True,
-    help="Time until the invite expires, unless it is used before.",
+    help="Days until an unused invite expires.",
 )  # fmt: skip
 @click.option(
     "--stake", type=click.IntRange(min=0), default=100, show_default=True,
     help="Units that you stake for the node. It loses them if it cheats; no other invite gives them back.",
 )  # fmt: skip
 def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float, stake: int) -> None:
-    """Print an invite, with which one node or one verifier can join the swarm of the coordinator in FOLDER.
+    """Print an invite for one node or one verifier to the swarm of the coordinator in FOLDER.
 
     The first key that joins with an invite owns it. Give each to one person, like a password.
     """
@@ -57,10 +57,10 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
     from train.swarm.signatures import read_key
 
     with report_user_errors(TrainError):
-        place = SwarmFolder(folder)
-        address = place.address()
+        swarm = SwarmFolder(folder)
+        address = swarm.address()
         invite = new_invite(
-            read_key(place.key_path),
+            read_key(swarm.key_path),
             run=address.run,
             coordinator=address.coordinator,
             relays=relays or address.relays or (address.coordinator,),
@@ -80,9 +80,9 @@ def status_command(folder: Path) -> None:
     from train.swarm.messages import SwarmStatus
 
     with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
-        place = SwarmFolder(folder)
-        status = operator_client(place).call("/status", None, SwarmStatus)
-        page = place.page_url()
+        swarm = SwarmFolder(folder)
+        status = operator_client(swarm).call("/status", None, SwarmStatus)
+        page = swarm.page_url()
     heads = ("node", "state", "engine", "version", "seen", "leases", "given", "accepted", "earned", "stake", "reasons")
     print_cells(heads, [
         (
@@ -233,11 +233,11 @@ def coordinator(
         measured = {} if bars is None else read_thresholds(bars)  # before waiting for the run
 
         def settings(controller: "ControllerClient") -> "SwarmSettings":
-            terms = controller.fetch_engine_spec()
+            spec = controller.fetch_engine_spec()
             return SwarmSettings(
-                run=sanitize_run_name(terms.run),
-                engine=terms,
-                vocab_size=vocabulary or read_vocab_size(terms.model),
+                run=sanitize_run_name(spec.run),
+                engine=spec,
+                vocab_size=vocabulary or read_vocab_size(spec.model),
                 thresholds=measured,
                 lease_seconds=lease_seconds,
                 retained_versions=versions_kept,

@@ -86,7 +86,7 @@ def command(
 
     Without CONFIG: curate train --preset deepcoder-16k --model MODEL --data DATASET.
 
-    CONFIG is a TOML file: a preset, the model, the dataset, and what differs from the preset. Its keys are listed
+    CONFIG is a TOML file: a preset, the model, the dataset, and values that differ from the preset. Its keys are listed
     below; `curate config train --preset NAME` prints a file with all of them. Options override the file: those of the
     prompt its section [prompt], --engine its section [engine], and those of the sandbox its section [sandbox]. The run
     can be killed at any moment: the same command with --resume continues it. On several GPUs: torchrun
@@ -134,7 +134,7 @@ def command(
 
         described = None if gpus is None else Machines(gpus, gpu_gb or 80.0, host_gb or 0.0)
         machines = described if dry_run else detect_machines(gpus, gpu_gb, host_gb)
-        settings = _settings(config, machines if gpus is not None else None, include, prompt, engine, sandbox)
+        settings = _read_settings(config, machines if gpus is not None else None, include, prompt, engine, sandbox)
         if dry_run:
             from train.run.plan import plan
 
@@ -152,8 +152,8 @@ def command(
         with open_folder(settings):
             loop.train(settings, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
-        if note := read_best_record(run):
-            click.echo(f"best in {run / BEST}: step {note['step']}, pass@1 {note['pass@1']:.3f} on {note['suite']}")
+        if best := read_best_record(run):
+            click.echo(f"best in {run / BEST}: step {best['step']}, pass@1 {best['pass@1']:.3f} on {best['suite']}")
         if price_gpu_hour is not None and machines:
             click.echo(f"GPU cost: {write_cost(run, settings, GpuPrice(machines.gpus, price_gpu_hour))}")
         click.echo(f"model in {run / 'model'}, metrics in {run / 'metrics.jsonl'}; to see them: curate plot {run}")
@@ -162,8 +162,8 @@ def command(
 def write_cost(run: Path, config: "Config", price: GpuPrice) -> GpuCost:
     """Write the cost of all steps so far, also of earlier calls, to RUN/cost.json, and return it.
 
-    The samples are the completions of the batches, without those that the online filter replaced. Evaluations of the
-    run and starts of engines are not part of a step, and cost nothing here.
+    Samples are the completions of the batches, without those replaced by the online filter. Evaluations and engine
+    starts are not part of a step, so the cost excludes them.
     """
     from curate.dataset.output_folder import write_atomic
     from train.run.metrics_log import read_metrics
@@ -197,18 +197,18 @@ def _replay(
         loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
         again = weights_digest(run / MODEL_FOLDER)
-        words, rest = ("the same weights as", "") if before == again else ("other weights than", f", not {before}")
-        click.echo(f"model in {run / MODEL_FOLDER}, {words} {recorded / MODEL_FOLDER}: {again}{rest}")
+        relation, rest = ("the same weights as", "") if before == again else ("other weights than", f", not {before}")
+        click.echo(f"model in {run / MODEL_FOLDER}, {relation} {recorded / MODEL_FOLDER}: {again}{rest}")
 
 
-def _settings(
+def _read_settings(
     config: ConfigSource, machines: "Machines | None", include: Sequence[str], prompt: Mapping[str, Any],
     engine: Mapping[str, Any], sandbox: Mapping[str, Any],
 ) -> "Config":  # fmt: skip
-    """Return the validated configuration, with the packages that programs can import and their hash.
+    """Read and validate the configuration, and add the packages for programs with their hash.
 
-    machines  to fit the configuration to; None leaves it unchanged
-    include   rows to use although they are not trusted, for training and for evaluation
+    machines  machines to which to fit the configuration; None leaves it unchanged
+    include   kinds of untrusted rows to use, for training and for evaluation
     """
     from curate.dataset.needed_packages import with_packages
     from sandbox.packages import fingerprint
@@ -304,9 +304,8 @@ def plot(
     """Plot the curves of training runs: reward, pass@1, length, entropy, clipping.
 
     RUN is the folder of a run, finished or not, or LABEL=FOLDER. Runs with the same label, such as the seeds of one
-    setting, become one curve, their mean, in a band from their minimum to their maximum. With --by month, RUN is the
-    result of an evaluation, and the plot shows whether pass@1 falls for problems published after the model's release.
-    The command needs only matplotlib.
+    setting, become one curve: their mean, in a band from minimum to maximum. With --by month, RUN is the result of an
+    evaluation, and the plot shows whether pass@1 falls for problems published after the model's release.
     """
     require_extra("plot")
     if released and not by:

@@ -25,9 +25,8 @@ class ModelConfig:
     path: str  # a folder, or the name of a model on the Hub
     # Precision of the computation; trained weights are float32. "auto": "bfloat16" on a GPU, "float32" on a CPU.
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    # Precision of the logits, in learner and engine. "model": that of dtype. "float32": the product of hidden states
-    # and head is not rounded, so learner and engine differ less. vLLM's residual stream always has the precision of
-    # dtype.
+    # Precision of the logits, in learner and engine. "model": as dtype. "float32": the product of hidden states and
+    # head is not rounded, so learner and engine differ less. vLLM's residual stream always has the precision of dtype.
     head_dtype: Literal["model", "float32"] = "model"
     # Rank of the LoRA layers; 0: all weights are trained. With LoRA, the base weights stay in `dtype`, and
     # RUN/model/adapter has the LoRA layers in peft's format, which vLLM reads, too.
@@ -188,10 +187,10 @@ class SandboxConfig:
     # "local": on this machine. "docker": in containers. "ray": on a cluster's nodes. "http": behind `curate serve`.
     backend: Literal["local", "docker", "ray", "http"] = "local"
     address: str = ""  # address of a Ray cluster, HOST:PORT or auto; or the URL of a `curate serve`
-    image: str = ""  # docker image; empty: the one that `make sandbox-image` builds
+    image: str = ""  # Docker image; empty: the image of `make sandbox-image`
     workers: int = 0  # workers of the sandbox, or of each node of a Ray cluster; 0: one per usable core
     isolation: Literal["full", "best-effort"] = "full"  # best-effort accepts machines that cannot isolate fully
-    packages: tuple[str, ...] = ()  # importable packages; empty: those that the dataset was built with
+    packages: tuple[str, ...] = ()  # importable packages; empty: the packages of the dataset's build
     packages_from: str = ""  # folder with the installed packages; empty: the trainer's environment
     packages_sha256: str = ""  # hash of the packages, recorded by a run; empty: any
 
@@ -205,9 +204,7 @@ class SandboxConfig:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimitsConfig:
-    """Upper limits of one program run, which override larger limits of its problem. 0: no limit but what is
-    available.
-    """
+    """Upper limits of one program run, which override larger limits of its problem. 0: only the machine's limits."""
 
     memory_mb: int = 0  # 0: the memory of the machine, or of our cgroup
     wall_seconds: float = 0.0  # in training, reward.max_test_seconds applies as well
@@ -219,7 +216,7 @@ class ProgramLimitsConfig:
 @dataclass(frozen=True, slots=True)
 class ObjectiveConfig:
     # Source of advantages. "outcome": the reward of the whole completion. "process": the rewards of its steps, from
-    # reward.model or reward.function; a token's advantage sums those of all steps from its own on (DeepSeekMath).
+    # reward.model or reward.function; a token's advantage is the sum over its own and later steps (DeepSeekMath).
     supervision: Literal["outcome", "process"] = "outcome"
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
     std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl
@@ -272,9 +269,7 @@ class ParallelismConfig:
 
 @dataclass(frozen=True, slots=True)
 class StageConfig:
-    """A part of the run with its own completion length. It ends at a step, or once too many completions are
-    truncated.
-    """
+    """A stage with its own completion length, which ends at a step, or by the share of truncated completions."""
 
     max_tokens: PositiveInt = 96  # maximum tokens of a completion
     until_step: int = 0  # last step of the stage; 0: no limit
@@ -317,8 +312,8 @@ class RunConfig:
     tensorboard: bool = False  # true: also write the metrics for TensorBoard
     max_truncated_share: float = 0.95  # share of truncated completions that ends the run after five such steps
     save_samples: int = 4  # completions to save from each step, with their verdicts
-    # true: keep the whole journal of an asynchronous run for --replay, some 12 bytes per token. false: delete what is
-    # older than the oldest checkpoint.
+    # true: keep the whole journal of an asynchronous run for --replay, some 12 bytes per token. false: delete events
+    # before the oldest checkpoint.
     keep_journal: bool = False
 
 

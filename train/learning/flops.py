@@ -1,8 +1,8 @@
 """Floating-point operations of matrix products, from the model's configuration alone.
 
 A forward pass takes 2 for each weight that multiplies a token. Causal attention takes 4 x layers x heads x head width
-for each pair of tokens, and T tokens have T²/2 pairs (FlashAttention-2, arXiv:2307.08691, section 4.1; PaLM,
-arXiv:2204.02311, appendix B, counts T² pairs). A backward pass takes twice as many; for frozen weights, once as many.
+for each pair of tokens. T tokens have T²/2 pairs (FlashAttention-2, arXiv:2307.08691, section 4.1), or T² as PaLM
+(arXiv:2204.02311, appendix B) counts. A backward pass takes twice as many; for frozen weights, once as many.
 """
 
 from collections.abc import Iterable, Sequence

@@ -186,7 +186,7 @@ def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
 
     path = str(Path(config.path).expanduser())
     settings = copy.deepcopy(causal.config)
-    settings.dtype = getattr(torch, config.dtype)  # the configuration says float32, the dtype of trained weights
+    settings.dtype = getattr(torch, config.dtype)  # otherwise float32, the dtype of trained weights
     settings.architectures = [type(causal).__name__]
     settings.save_pretrained(folder)
     generation = cached_file(path, GENERATION_CONFIG_NAME, _raise_exceptions_for_missing_entries=False)

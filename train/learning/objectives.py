@@ -5,8 +5,8 @@ concatenated without padding; `sample_index_T` has the index of each token's com
 counts. `logp` is under the weights being trained, `old` under those at the beginning of the step. `sampler` is as the
 sampling engine reported it, after temperature.
 
-Losses are per token; an aggregation reduces them to a number. The caller passes the denominator of the whole batch, so
-partial sums add up: the gradient does not depend on the division into micro-batches and ranks.
+Losses are per token; an aggregation reduces them to a number. The caller passes the denominator of the whole batch. So
+partial sums add up, and the gradient does not depend on the division into micro-batches and ranks.
 """
 
 import math

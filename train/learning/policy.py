@@ -27,8 +27,8 @@ _TOLERANCE = 1e-3  # of float32 log-probabilities, for packed completions agains
 
 
 class Policy(nn.Module):
-    """Maps a PackedRow to two (R,) tensors: the log-probability of each predicted token after temperature, and the
-    entropy there in nats.
+    """A model that maps a PackedRow to two (R,) tensors: the log-probability of each predicted token after temperature,
+    and the entropy there in nats.
 
     autocast      compute in `dtype` from float32 weights; not needed if weights arrive in `dtype`, as from FSDP
     exact_logits  compute float32 logits from hidden states and a head in `dtype`, as vLLM does with a float32 head

@@ -60,7 +60,7 @@ def write_in_background(
 
 
 class _Writer(FileSystemWriter):
-    """Raises the OSError, as of a full disk, behind torch's error about its file format."""
+    """A writer that raises the OSError, as of a full disk, behind torch's error about its file format."""
 
     def write_data(self, plan: Any, planner: Any) -> Any:
         try:

@@ -4,8 +4,8 @@ A sequence classifier scores whole completions. A token classifier scores steps,
 nonblank line, and its score is the output at the line's last token. Only a newline ends a line, not the other Unicode
 separators.
 
-A score does not depend on the other completions of a batch, so runs are bit-exactly repeatable: a CPU scores rows one
-by one, and on a GPU only the rounded-up row length determines the shape of a batch.
+A score does not depend on the other completions of a batch, so runs are bit-exactly repeatable. A CPU scores rows one
+by one; on a GPU, the rounded-up row length alone determines the shape of a batch.
 """
 
 import io

@@ -138,8 +138,8 @@ def open_scorer(
     kinds       kinds of problems to score
     model       reward model of the settings, if loaded already
 
-    Raises ConfigError if no reward applies to a kind of problem or the reward model cannot be loaded, and SandboxError
-    if no sandbox can be opened.
+    Raises ConfigError if no reward applies to a kind of problem or the reward model cannot be loaded. Raises
+    SandboxError if no sandbox can be opened.
     """
     check_scorable(settings, kinds)
     with ExitStack() as stack:
@@ -161,7 +161,7 @@ def open_scorer(
 
 
 class _ByKind:
-    """Scores each task by the rewards for its kind."""
+    """A reward that scores each task by the rewards for its kind."""
 
     def __init__(
         self, tests: RewardCallable | None, answer: RewardCallable | None, neither: RewardCallable | None

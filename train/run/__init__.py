@@ -2,6 +2,5 @@
 
 Begin with folder.py, which lists the files of a run, and checkpoint.py, from which --resume continues. step_metrics.py
 computes metrics and metrics_log.py writes them; plots.py and model_card.py present them. evaluation_scheduler.py
-decides when to evaluate, and reward_training.py trains the reward model on the run's completions. plan.py and memory.py
-are for `curate train --dry-run`.
+starts evaluations, and reward_training.py trains the reward model. plan.py and memory.py are for --dry-run.
 """

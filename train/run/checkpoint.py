@@ -1,4 +1,4 @@
-"""Checkpoints: the complete state for an exact resume, in one folder that appears atomically.
+"""Checkpoints: the complete state for an exact resume, in a folder that is renamed atomically once it is complete.
 
 RUN/checkpoints/step-000010/    learner/: weights, optimizer, schedule; a shard from each rank
                                 ahead.frames: the batch sampled ahead, if any, in the journal's format
@@ -25,23 +25,23 @@ class RunProgress:
     """The progress of a run after a step."""
 
     step: int = 0
-    position: int = 0  # of the next prompt
-    num_tokens: float = 0.0  # since the run's start
-    seconds: float = 0.0  # since the run's start
+    position: int = 0  # position of the next prompt
+    num_tokens: float = 0.0  # tokens since the run's start
+    seconds: float = 0.0  # seconds since the run's start
     stage: int = 0
     recent_clipped: tuple[float, ...] = ()
     signal_share: float = 1.0  # share of groups with a signal in the latest batch
     sampled_ahead: tuple[Event, ...] = ()  # groups of the next step's batch, if already sampled
-    dataset_digest: str = ""  # of the prompt dataset, for which alone the position is valid
+    dataset_digest: str = ""  # digest of the prompt dataset to which the position belongs
     evaluated_seconds: float = 0.0  # start of the latest evaluation, since the run's start
 
 
 def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future[None]], *, keep: int) -> Future[Path]:
     """Begin to write a checkpoint; once it is complete, delete all but the newest `keep`.
 
-    save_learner: begins to write the learner's state into a new folder, as Learner.save_state
+    save_learner: begins to write the learner's state into a new folder, as Learner.save_state does
 
-    The future returns the checkpoint's folder; wait for it before the next call. The call and the future raise
+    The future returns the checkpoint's folder; wait for it before the next call. The call or the future raises
     CheckpointError if the checkpoint cannot be written; earlier ones stay valid.
     """
     folder = run / FOLDER / f"step-{progress.step:06d}"

@@ -1,14 +1,14 @@
 """The schedule of a run's evaluations, the three ways to run one, and the best weights so far.
 
-An evaluation is due before the first step, after the last, and in between by steps, by time, or both. evaluation.where
-says how it runs:
+An evaluation is due before the first step, after the last, and in between by steps, by time, or both.
+evaluation.where selects its engine:
 
 inside  within the step, with the run's engine: the run waits for it
 idle    in a thread, with the run's engine, once it has sampled the next batch and waits for the learner
 own     in a separate process with its own engine, which reads the weights from files. A failure costs only this
         evaluation; the run does not wait for the engine to start
 
-Metrics belong to the step that produced the weights, whenever they arrive. At most one evaluation runs at a time.
+Metrics are logged for the step of the weights, even if later. At most one evaluation runs at a time.
 
 The weights with the best result on one suite are kept independently of the checkpoints:
 
@@ -69,12 +69,12 @@ class EvaluationSchedule:
 
 
 class EvaluationScheduler:
-    """Evaluates the weights of a run on its suites.
+    """A scheduler of the evaluations of a run.
 
-    run       folder of the run
-    suites    the suites; may be empty
+    run           folder of the run
+    suites        the suites; may be empty
     log_deferred  called with the metrics of evaluations that end after their step
-    seconds   start of the latest evaluation, in seconds since the run's start
+    seconds       start of the latest evaluation, in seconds since the run's start
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class EvaluationScheduler:
         self._pipeline = pipeline
         self._suites = suites
         self._names = tuple(suite.name for suite in suites)
-        self._log_late = log_deferred
+        self._log_deferred = log_deferred
         self._timeline = timeline
         self._pending: PendingEvaluation | None = None
         self._began = 0.0
-        self._skipped_during: int | None = None  # step whose evaluation made another one be skipped
+        self._skipped_during: int | None = None  # step of the evaluation during which another one was skipped
         self._needs_engine = False  # "idle": the evaluation waits for the engine, or uses it
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None  # of the thread
         self._child: Child | None = None
-        self._refusal = ""  # why the process could not be started
+        self._start_error = ""  # of the process
 
     def resume(self, step: int) -> None:
         """Start or resume after this step (0 at the run's start), with pending evaluations whose weights exist."""
@@ -119,7 +119,7 @@ class EvaluationScheduler:
             self.finish()
             is_complete = self._is_complete(pending)
             if not is_complete and pending.step < step and not (self._where == "own" and pending.model_folder.exists()):
-                log.warning("step %d is not evaluated: the run ended before it was", pending.step)
+                log.warning("step %d is not evaluated: the run ended during its evaluation", pending.step)
                 pending.remove()
             elif is_complete or self._prepare(pending):
                 self._begin(pending)
@@ -158,13 +158,13 @@ class EvaluationScheduler:
         return metrics
 
     def on_engine_idle(self) -> None:
-        """Begin an evaluation that waits for the engine, now idle until it gets new weights."""
+        """Begin the pending "idle" evaluation, if any, while the engine waits for new weights."""
         if self._needs_engine and self._thread is None:
             self._thread = threading.Thread(target=self._evaluate_when_idle, name="evaluation", daemon=True)
             self._thread.start()
 
     def wait_for_engine(self) -> None:
-        """Wait until the engine can load new weights."""
+        """Wait for an "idle" evaluation, so the engine can load new weights."""
         if self._where == "idle":
             self.finish()
         else:
@@ -176,8 +176,8 @@ class EvaluationScheduler:
             return
         pending = self._pending
         if metrics := self._take_metrics():
-            self._log_late(pending.step, metrics)
-        pending.remove()  # last: a run killed before finds the metrics when it resumes
+            self._log_deferred(pending.step, metrics)
+        pending.remove()  # last, so a run killed before logs the metrics when it resumes
 
     def finish(self) -> None:
         """Wait for the pending evaluation, and log its metrics. Raises the error of a failed "idle" evaluation."""
@@ -198,7 +198,7 @@ class EvaluationScheduler:
         An idle evaluation's thread ends when the run closes the engine.
         """
         if self._child is not None:
-            self._child.end()  # and vLLM's processes
+            self._child.end()
 
     def _prepare(self, pending: PendingEvaluation) -> bool:
         """Write the evaluation's request and weights; on failure, log a warning and return False."""
@@ -215,7 +215,7 @@ class EvaluationScheduler:
 
     def _begin(self, pending: PendingEvaluation) -> None:
         self._pending, self._began = pending, self._timeline.clock()
-        self._child, self._refusal = None, ""
+        self._child, self._start_error = None, ""
         if self._is_complete(pending):
             return
         if self._where == "inside":
@@ -227,7 +227,7 @@ class EvaluationScheduler:
                 log_path = self._run / FOLDER / "own.log"
                 self._child = Child("train.run.pending_evaluation", str(pending.folder), log=log_path)
             except OSError as error:
-                self._refusal = f"its process cannot be started: {error}"
+                self._start_error = f"its process cannot be started: {error}"
 
     def _evaluate_when_idle(self) -> None:
         assert self._pending is not None
@@ -257,9 +257,9 @@ class EvaluationScheduler:
 
     def _failure_reason(self) -> str:
         if self._child is None:
-            return self._refusal
-        words = self._child.exit_reason()
-        return f"its process was {words}" if (self._child.status() or 0) < 0 else f"{words} (see {self._child.log})"
+            return self._start_error
+        reason = self._child.exit_reason()
+        return f"its process was {reason}" if (self._child.status() or 0) < 0 else f"{reason} (see {self._child.log})"
 
     def _is_complete(self, pending: PendingEvaluation) -> bool:
         return pending.suite_metrics().keys() >= set(self._names)
@@ -267,7 +267,7 @@ class EvaluationScheduler:
     def _keep_if_best(self, pending: PendingEvaluation) -> None:
         suite = self._config.evaluation.keep_best
         try:
-            record = best_record(suite, pending.step, result_path(self._run, suite, pending.step))
+            record = build_record(suite, pending.step, result_path(self._run, suite, pending.step))
             if not is_better(record, read_best_record(self._run)):
                 return
             if not pending.model_folder.exists():  # evaluated within the step: the learner still has the weights
@@ -282,10 +282,10 @@ class EvaluationScheduler:
 
 BEST = "best"
 _RECORD_FILE, _NEW, _OLD = "best.json", ".best.new", ".best.old"
-_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # keys with equal values in comparable records
+_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # equal in comparable records
 
 
-def best_record(suite: str, step: int, result: Path) -> dict[str, Any]:
+def build_record(suite: str, step: int, result: Path) -> dict[str, Any]:
     """Build the record for best.json from the result of a step's evaluation."""
     content = json.loads(result.read_text(encoding="utf-8"))
     numbers, sampling = content["numbers"], content["sampling"]
@@ -310,10 +310,7 @@ def read_best_record(run: Path) -> dict[str, Any] | None:
 
 
 def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
-    """Return whether weights are strictly better than the previous best.
-
-    A previous record that is not comparable, such as one of another suite, loses.
-    """
+    """Return whether a record with a score beats the previous best, or cannot be compared with it."""
     if record["pass@1"] is None or isnan(record["pass@1"]):
         return False
     if previous is None or any(record[name] != previous.get(name) for name in _COMPARABLE_KEYS):

@@ -1,7 +1,7 @@
 """The fit of a run to its machines: a check of its memory, and values that fit.
 
-`curate train --gpus N` chooses these values unless the user has: the engines' GPUs, their memory share, and whether to
-offload optimizer moments. If a run does not fit, the error message recommends them.
+The values are the engines' GPUs, their memory share, and whether to offload optimizer moments. `curate train --gpus N`
+chooses those that CONFIG does not set. If a run does not fit, the error message recommends values.
 """
 
 import json
@@ -23,10 +23,8 @@ from train.run.memory import GB, Machines, MemoryNeed, divide_gpus, memory_needs
 # Reads the configuration with values of the form section.key=value added. Raises ConfigError.
 ReadConfig = Callable[[Sequence[str]], Config]
 
-_MEMORY_SHARES = tuple(
-    percent / 100 for percent in range(90, 25, -5)
-)  # for an engine that shares its GPU with the learner
-_ENGINE_MEMORY_SHARE = 0.9  # of a GPU that the engine does not share
+_MEMORY_SHARES = tuple(percent / 100 for percent in range(90, 25, -5))  # of an engine on the learner's GPU
+_ENGINE_MEMORY_SHARE = 0.9  # of an engine on a separate GPU
 _TENSOR_PARALLEL = (1, 2, 4, 8)
 
 
@@ -56,16 +54,16 @@ def detect_machines(gpus: int | None, gpu_gb: float | None, host_gb: float | Non
 
 
 def check_ranks(config: Config, machines: Machines) -> None:
-    """Raise ConfigError, with the command to type, unless torchrun started one rank for each GPU of the learner."""
+    """Raise ConfigError, with the right command, unless torchrun started one rank for each GPU of the learner."""
     n_ranks, _ = divide_gpus(config, machines)
     if n_ranks != (started := int(os.environ.get("WORLD_SIZE", "1"))):
         raise ConfigError(
             f"the learner has {n_ranks} of {machines.gpus} GPUs, and {started} ranks were started. Type the same "
-            f"command after: {launcher(n_ranks)}"
+            f"command after: {launch_command(n_ranks)}"
         )
 
 
-def launcher(n_ranks: int) -> str:
+def launch_command(n_ranks: int) -> str:
     """Return the command prefix for `curate train` on a machine with `n_ranks` learner GPUs."""
     return f"torchrun --nproc-per-node {n_ranks} --no-python"
 
@@ -100,7 +98,7 @@ def check_memory(config: Config, machines: Machines) -> None:
 
 
 def _problem(config: Config, machines: Machines) -> str:
-    """Return why the run does not fit the machines; empty if it does."""
+    """Describe the reason for which the run does not fit the machines; empty if it does."""
     try:
         return _shortage(list(memory_needs(config, machines)))
     except ConfigError as error:
@@ -131,7 +129,7 @@ def changed_values(before: Config, after: Config) -> Mapping[str, Any]:
 
 
 def _candidates(config: Config, machines: Machines) -> Iterator[tuple[str, ...]]:
-    """Yield changes to try, the fastest configuration first."""
+    """Yield changes of the configuration, the fastest first."""
     yield ()
     where = config.evaluation.where
     inside = ("evaluation.where=inside", "evaluation.gpus=[]") if where == "own" or machines.gpus == 1 else ()

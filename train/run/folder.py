@@ -49,10 +49,8 @@ def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: b
     resume     continue the run in the folder, or begin one
     overwrite  delete the run in the folder
 
-    A run refused before its first sample counts as none.
-
-    Raises ConfigError if another process holds the lock, or the folder holds something else, a run without `resume`, or
-    a run with other settings.
+    A run without samples counts as none. Raises ConfigError if another process holds the lock, or if the folder holds
+    other files, a run without `resume`, or a run with other settings.
     """
     if folder.exists() and not (folder / CONFIG).exists() and any(path.name != _LOCK for path in folder.iterdir()):
         raise ConfigError(f"{folder} exists and is not a training run. Choose another --out.")
@@ -74,7 +72,7 @@ def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: b
 
 
 def read_stored_config(folder: Path) -> Config:
-    """Return the configuration of the run in this folder. Raises ConfigError if there is none."""
+    """Read the configuration of the run in this folder. Raises ConfigError if there is none."""
     try:
         return from_table(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:

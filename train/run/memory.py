@@ -1,11 +1,8 @@
-"""Estimates of the memory of each role in a run, from the model's configuration alone: no weights are read.
+"""Estimates of the memory of each role in a run, from the model's configuration alone.
 
-The learner's weights, gradients, moments and reference are computed exactly. Activations are measured as live bytes of
-the learner's own forward and backward pass on tensors without data (FakeTensorMode). Constants marked approximate do
-not derive from the model: they cover CUDA, NCCL, allocators and processes.
-
-`curate train` compares the needs with its machine, or with the machines named by options. GB are 10^9 bytes; GPUs have
-a few percent more than their nominal size.
+The sizes of the learner's weights, gradients, moments and reference are exact. Activations are measured as live bytes
+of the learner's own forward and backward pass on tensors without data (FakeTensorMode). Constants marked approximate
+cover CUDA, NCCL, allocators and processes. GB are 10^9 bytes.
 """
 
 import json
@@ -31,11 +28,11 @@ from train.learning.sequences import PackedRow
 from train.rollouts.reward_model import count_parameters
 
 GB = 10**9
-_MEASURED_LAYERS = (2, 3)  # memory is linear in the number of layers from 2 on
+_MEASURED_LAYERS = (2, 3)  # numbers of layers from which memory is extrapolated linearly
 _MOMENT_BUFFER_BYTES = GB  # GPU buffer for optimizer moments, if they are offloaded (optimizer.offload)
 _MACHINE_GPUS = 8
-_TRAINED_BYTES = 16  # per weight of a reward model in training: itself, its gradient and two moments, in float32
-_STATE_BYTES = 12  # per trained weight in a checkpoint: itself and its two moments, in float32
+_TRAINED_BYTES = 16  # per weight of a reward model in training: weight, gradient and two moments, in float32
+_STATE_BYTES = 12  # per trained weight in a checkpoint: weight and two moments, in float32
 _GPU_OVERHEAD_BYTES = 5 * GB  # approximate: CUDA, NCCL, fragmentation; 4.4 GB, with 37 GB allocated, on an H100
 # Approximate, on GPUs: CUDA and its graphs, and the activations of the largest prefill.
 _ENGINE_OVERHEAD_BYTES = 4 * 2**30
@@ -85,7 +82,7 @@ def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
 
 
 def gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
-    """Return the part on the GPU: with `offload`, moments visit it only once activations are freed."""
+    """Return the part on the GPU. With `offload`, moments are there only in shards, after activations are freed."""
     return replace(memory, moments=max(_MOMENT_BUFFER_BYTES - memory.activations, 0)) if offload else memory
 
 
@@ -149,10 +146,9 @@ def model_without_data(config: Any, model: ModelConfig) -> Any:
 def _row_peaks(
     kind: Any, settings: str, model: ModelConfig, row_tokens: int, alone: bool
 ) -> tuple[list[float], list[float]]:
-    """Return the peaks of four phases, for each of _MEASURED_LAYERS, beyond weights, gradients and moments.
+    """Return the peak bytes of activations in four phases, for each of _MEASURED_LAYERS.
 
-    The phases: forward through the layers, forward through the head, backward through the head, backward through the
-    layers.
+    The phases: forward through layers, forward through the head, backward through the head, backward through layers.
 
     kind      class of the model's configuration
     settings  the configuration as JSON
@@ -174,9 +170,9 @@ def _row_peaks(
             row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
             alive = LiveBytes([*causal.parameters(), *(weight.grad for weight in trained)])
 
-            def end_decoder(module: Any, inputs: Any, replaced: Any, alive: "LiveBytes" = alive) -> None:
+            def end_decoder(module: Any, inputs: Any, output: Any, alive: "LiveBytes" = alive) -> None:
                 alive.end_phase()
-                replaced.last_hidden_state.register_hook(lambda gradient: alive.end_phase())
+                output.last_hidden_state.register_hook(lambda gradient: alive.end_phase())
 
             causal.get_decoder().register_forward_hook(end_decoder)
             with alive:
@@ -190,10 +186,7 @@ def _row_peaks(
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counter of the bytes of live storages that operations allocate.
-
-    ignored: tensors not counted
-    """
+    """Counter of the bytes of live storages. ignored: tensors that do not count"""
 
     def __init__(self, ignored: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -210,13 +203,13 @@ class LiveBytes(TorchDispatchMode):
         self._peak = max(self._peak, self._bytes)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        replaced = function(*args, **(kwargs or {}))
-        for tensor in tree_leaves(replaced):
+        result = function(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor) and (storage := tensor.untyped_storage())._cdata not in self._sizes:
                 self._sizes[storage._cdata] = storage.nbytes()
                 self.add(storage.nbytes())
                 weakref.finalize(storage, self._free, storage._cdata)
-        return replaced
+        return result
 
     def _free(self, storage: int) -> None:
         self.add(-self._sizes.pop(storage))
@@ -257,7 +250,7 @@ class MemoryNeed(NamedTuple):
     scope: str
     bytes_by_purpose: dict[str, float]
     available: float  # bytes, or 0 if unknown
-    advice: str  # what to change if that is not enough
+    advice: str  # recommended changes if it is not enough
 
     @property
     def total(self) -> float:
@@ -370,8 +363,7 @@ def _engine_need(
 ) -> MemoryNeed:  # fmt: skip
     """Return the memory that an engine needs on each of its GPUs.
 
-    section     the section with its tensor_parallel and memory_share
-    max_tokens  longest prompt and completion together, which the cache must hold
+    max_tokens  tokens of the longest prompt and completion together
     gpu         bytes of a GPU
     """
     text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _number_bytes(config)

@@ -6,8 +6,8 @@
 
 Lines are flushed, without fsync, before the next step begins. TensorBoard and wandb get the same metrics.
 
-A timeline line is an interval in which a part was busy, in seconds since the run's start. A batch has the number of the
-step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
+A timeline line is an interval in which a part of the run was busy, in seconds since the run's start. A batch has the
+number of the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
 """
 
 import json
@@ -81,9 +81,9 @@ class MetricsLog:
         self._wandb: Any = _wandb_run(folder, wandb) if wandb else None
 
     def truncate_after(self, step: int) -> dict[str, float]:
-        """Delete the lines after this step, which the run will repeat. Call this before the first `log`.
+        """Delete the lines after this step, and return the metrics of the last remaining step.
 
-        Returns the metrics of the last remaining step, from which sums such as num_tokens continue.
+        Call this before the first `log`.
         """
         for name in (METRICS, SAMPLES, TIMELINE):
             delete_after_step(self._folder / name, step)
@@ -121,7 +121,7 @@ class MetricsLog:
         self._board = self._wandb = None
 
     def _open_board(self, step: int) -> None:
-        """Open the board on the first call, and drop its entries from this step on."""
+        """Open TensorBoard's writer on the first call, and drop the entries from this step on."""
         if self._wants_board and self._board is None:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -129,7 +129,7 @@ class MetricsLog:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Return a run's metrics, one dictionary per step in order; unknown values are None."""
+    """Read a run's metrics, one dictionary per step in order; unknown values are None."""
     by_step: dict[int, dict[str, Any]] = {}
     for line in read_json_lines(folder / METRICS):
         by_step.setdefault(line["step"], {}).update(line)

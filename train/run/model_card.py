@@ -1,7 +1,4 @@
-"""The model card, README.md in the folder of the trained model, from the run's files.
-
-The template is model_card.md. `weights_digest` identifies the weights of a run.
-"""
+"""The model card: README.md in the folder of the trained model, rendered from model_card.md and the run's files."""
 
 import os
 import platform
@@ -33,7 +30,7 @@ _SHOWN_METRICS = {  # metrics in the table of outcomes, with their labels
     "completions/mean_length": "tokens of a completion",
     "completions/clipped_ratio": "share of truncated completions",
     "entropy": "entropy, nats per token",
-    "frac_reward_zero_std": "share of groups that teach nothing",
+    "frac_reward_zero_std": "share of groups without a gradient",
 }
 _AVERAGED_STEPS = 5  # steps averaged at each end of a run
 _PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
@@ -67,7 +64,7 @@ def weights_digest(model: Path) -> str:
 
 
 def write(run: Path) -> Path:
-    """Write RUN/model/README.md. Raises ConfigError if the folder is no run, NoRunError if the run has no step."""
+    """Write RUN/model/README.md. Raises ConfigError if this is not a run, and NoRunError for a run without steps."""
     config = read_stored_config(run)
     rows = read_metrics(run)
     trained = [row for row in rows if row.get("reward") is not None]
@@ -100,8 +97,8 @@ def write(run: Path) -> Path:
 
 
 def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
-    """Return the evaluations on each suite. With a single suite, metric names omit the suite."""
     settings = config.evaluation
+    # With a single suite, metric names omit it.
     only = settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
     evaluations = []
     for name in dict.fromkeys(name for row in rows for name in row):
@@ -134,10 +131,10 @@ def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> s
 def _outcome(first: list[Row], last: list[Row]) -> list[tuple[Any, ...]]:
     """Return (label, mean at the beginning, mean at the end) of each known metric."""
     outcome = []
-    for name, words in _SHOWN_METRICS.items():
+    for name, label in _SHOWN_METRICS.items():
         known = [[row[name] for row in part if row.get(name) is not None] for part in (first, last)]
         if all(known):
-            outcome.append((words, *map(mean, known)))
+            outcome.append((label, *map(mean, known)))
     return outcome
 
 

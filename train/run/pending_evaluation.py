@@ -6,8 +6,7 @@ RUN/evaluations/.pending/step-000120/request.json    the configuration, and the 
                                      SUITE.jsonl     the samples so far, with their verdicts
                                      found.json      the metrics of finished suites
 
-The folder of a pending evaluation outlives the process and the run: a resumed run continues it without repeating
-samples.
+A resumed run continues a pending evaluation without repeating samples.
 """
 
 import json
@@ -47,7 +46,6 @@ def result_path(run: Path, suite: str, step: int) -> Path:
 
 
 def _parse_step(path: Path) -> int:
-    """Return the step in the name of a result or a pending evaluation."""
     return int(path.stem.removeprefix(_STEP))
 
 
@@ -79,7 +77,7 @@ def _result_files(run: Path) -> list[Path]:
 class RunSuite:
     """A suite of a run.
 
-    name    the suite's name or, for a dataset, its folder's, as in metrics and evaluation.keep_best
+    name    name in metrics and in evaluation.keep_best, see `metric_suite_name`
     window  first and last contest date; "" for all
     """
 
@@ -96,8 +94,8 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
     names none of them.
     """
     settings = config.evaluation
-    places = [("", settings.dataset)] * bool(settings.dataset) + [parse_suite(text) for text in settings.suites]
-    names = [metric_suite_name(suite, location) for suite, location in places]
+    locations = [("", settings.dataset)] * bool(settings.dataset) + [parse_suite(text) for text in settings.suites]
+    names = [metric_suite_name(suite, location) for suite, location in locations]
     for name, n in Counter(names).items():
         if n > 1:
             raise ConfigError(f"evaluation.suites: {n} suites have the name {name}. Leave all but one of them out.")
@@ -107,8 +105,8 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
             + (f"there are {', '.join(names)}." if names else "name it in evaluation.suites.")
         )
     suites = []
-    for name, (suite, location) in zip(names, places, strict=True):
-        window = settings.window if len(places) == 1 or has_dates(suite) else ""
+    for name, (suite, location) in zip(names, locations, strict=True):
+        window = settings.window if len(locations) == 1 or has_dates(suite) else ""
         exercises = read_exercises(
             location,
             window,
@@ -170,7 +168,7 @@ class PendingEvaluation:
 
     @classmethod
     def read(cls, folder: Path) -> tuple[Self, Config]:
-        """Read an evaluation and its configuration, as written by `write_request`."""
+        """Read a request that `write_request` wrote."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), _parse_step(folder), request["max_tokens"]), from_table(request["config"])
 
@@ -191,10 +189,7 @@ class PendingEvaluation:
 
 
 def find_unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
-    """Return the evaluations that were pending when the run ended, ordered by step.
-
-    Deletes folders without a request.
-    """
+    """Return the evaluations that were pending when the run ended, by step, and delete folders without a request."""
     pending = []
     for folder in sorted((run / FOLDER / _PENDING).glob(f"{_STEP}*")):
         if (folder / _REQUEST).exists():

@@ -13,7 +13,7 @@ from train.config import Config, DataConfig
 from train.config.checks import config_warnings
 from train.rollouts.prompt_dataset import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
 from train.rollouts.rewards import check_scorable
-from train.run.fit import check_memory, launcher
+from train.run.fit import check_memory, launch_command
 from train.run.memory import (
     Machines,
     divide_gpus,
@@ -31,7 +31,7 @@ _RANKS = (1, 2, 4, 8)
 def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     """Yield the lines of the plan.
 
-    machines: the run's; None: list the learner's needs for several numbers of GPUs
+    machines: machines of the run; None: list the learner's needs for several numbers of GPUs
 
     Raises CurateError, ConfigError or LearnerError if the run could not start, or does not fit on these machines.
     """
@@ -41,8 +41,8 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         f"LoRA of rank {config.model.lora_rank}" if config.model.lora_rank else "all weights"
     )
     for number, (dataset, weight) in enumerate(config.data.parts()):
-        yield from _data(dataset, config, _share(config.data, weight), "           " if number else "data       ")
-    yield from _prompt(config.prompt)
+        yield from _data_lines(dataset, config, _share(config.data, weight), "           " if number else "data       ")
+    yield from _prompt_lines(config.prompt)
     if packages := config.sandbox.options().find_packages():
         yield f"packages   {', '.join(map(str, packages))}"
     staleness = f", completions at most {rollout.staleness} updates stale" if rollout.pipeline == "async" else ""
@@ -58,10 +58,10 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
             f"{batch * stage.max_tokens:,} in a batch" + "".join(f", {end}" for end in ends)
         )
     yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"
-    yield from _evaluation(config)
-    yield from (f"note       {doubt}" for doubt in config_warnings(config))
+    yield from _evaluation_lines(config)
+    yield from (f"note       {warning}" for warning in config_warnings(config))
     if machines is None:
-        yield from _memory(config)
+        yield from _memory_lines(config)
     else:
         needs = list(memory_needs(config, machines))
         yield f"memory     rows of at most {row_tokens(config):,} tokens, GB:"
@@ -69,7 +69,7 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         check_memory(config, machines)
         n_ranks, _ = divide_gpus(config, machines)
         if 1 < n_ranks < machines.gpus <= machines.first_machine_gpus:
-            yield f"start      {launcher(n_ranks)} curate train ..., without --dry-run"
+            yield f"start      {launch_command(n_ranks)} curate train ..., without --dry-run"
 
 
 def _share(data: DataConfig, weight: float) -> str:
@@ -77,8 +77,8 @@ def _share(data: DataConfig, weight: float) -> str:
     return f", {weight / total:.0%} of the prompts" if data.mixture else ""
 
 
-def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
-    """Yield the number of usable problems in a dataset, and why others are excluded."""
+def _data_lines(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
+    """Yield the number of usable problems in a dataset, and the reasons for which others are excluded."""
     if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
         for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):
@@ -102,8 +102,7 @@ def _data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
         yield f"warning    {describe_unverified_rows(unverified, config.data.include)}"
 
 
-def _evaluation(config: Config) -> Iterator[str]:
-    """Yield a line for each suite, and one about when and how it is evaluated."""
+def _evaluation_lines(config: Config) -> Iterator[str]:
     settings, suites = config.evaluation, read_suites(config)
     if not suites:
         yield "evaluation none; to evaluate on a dataset during the run: --set evaluation.dataset=DATASET"
@@ -118,7 +117,7 @@ def _evaluation(config: Config) -> Iterator[str]:
         yield f"           {', '.join(['at the start and the end', *often])}, {where[settings.where]}{best}"
 
 
-def _prompt(prompt: PromptFormat) -> Iterator[str]:
+def _prompt_lines(prompt: PromptFormat) -> Iterator[str]:
     """Describe a prompt other than the default one."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
     parts += ['format = "base"'] * (prompt.format == "base")
@@ -127,7 +126,7 @@ def _prompt(prompt: PromptFormat) -> Iterator[str]:
         yield f"prompt     with {', '.join(parts)}"
 
 
-def _memory(config: Config) -> Iterator[str]:
+def _memory_lines(config: Config) -> Iterator[str]:
     """Yield a table of the learner's memory for several numbers of GPUs."""
     memories = {
         ranks: gpu_memory(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)

@@ -4,11 +4,11 @@ Runs with the same label, such as the seeds of one setting, become one curve: th
 maximum. Metrics that no run has are omitted.
 
 For evaluations, the left panel shows pass@1 with its 95% interval. Most of that interval comes from the choice of
-problems, which all steps share. So the right panel shows the paired difference from the first evaluated step, with its
-own 95% interval. A filled point is significant after Holm's correction for all steps.
+problems, which all steps share. So the right panel shows the paired difference from the first evaluated step. A filled
+point is significant after Holm's correction for all steps.
 
-By month of publication, a falling pass@1 may indicate contamination with old problems. The upper panel shows single
-months. The lower one shows all problems since a month, like the slider of LiveCodeBench's leaderboard.
+By month, a falling pass@1 may indicate contamination with old problems. The upper panel shows single months, the lower
+one all problems since a month, like the slider of LiveCodeBench's leaderboard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,15 +90,15 @@ def _picture(
             raise NoRunError(f"{out}: {error}. Give a name that ends in .svg, .png or .pdf.") from error
 
 
-def _draw_band(ax: Axes, at: Sequence[int], low: Any, high: Any, colour: str, alpha: float = 0.15) -> None:
-    ax.fill_between(at, low, high, color=colour, alpha=alpha, lw=0)
+def _draw_band(ax: Axes, at: Sequence[int], low: Any, high: Any, color: str, alpha: float = 0.15) -> None:
+    ax.fill_between(at, low, high, color=color, alpha=alpha, lw=0)
 
 
-def _draw_summaries(ax: Axes, summaries: Mapping[int, Summary], colour: str, **line: Any) -> None:
+def _draw_summaries(ax: Axes, summaries: Mapping[int, Summary], color: str, **line: Any) -> None:
     """Draw pass@1 in the band of its 95% interval."""
     at, found = list(summaries), summaries.values()
-    ax.plot(at, [summary.pass_at_1 for summary in found], color=colour, lw=1.5, marker="o", ms=3, **line)
-    _draw_band(ax, at, [summary.low for summary in found], [summary.high for summary in found], colour)
+    ax.plot(at, [summary.pass_at_1 for summary in found], color=color, lw=1.5, marker="o", ms=3, **line)
+    _draw_band(ax, at, [summary.low for summary in found], [summary.high for summary in found], color)
 
 
 # --- curves ---
@@ -161,28 +161,28 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
             ax.remove()
 
 
-def _draw_curve(ax: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colour: str, line: str) -> None:
+def _draw_curve(ax: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, color: str, line: str) -> None:
     """Draw a metric of the runs of one label, given by step."""
     at = sorted(set.intersection(*map(set, by_run)))  # the steps of all runs
     values = [[rows[step][metric] for rows in by_run] for step in at]
     mean, low, high = ([combine(of_step) for of_step in values] for combine in (fmean, min, max))
     if len(at) > _MANY_STEPS:
         if len(by_run) == 1:
-            ax.plot(at, mean, color=colour, alpha=0.25, lw=0.7)
+            ax.plot(at, mean, color=color, alpha=0.25, lw=0.7)
         mean, low, high = (_running_mean(part, len(at) // 60) for part in (mean, low, high))
     if len(by_run) > 1:
-        _draw_band(ax, at, low, high, colour, alpha=0.2)
+        _draw_band(ax, at, low, high, color, alpha=0.2)
     marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
     # Not clipped, so a constant zero stays visible.
-    ax.plot(at, mean, color=colour, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
+    ax.plot(at, mean, color=color, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
 
 
-def _draw_interval(ax: Axes, rows: Mapping[int, Row], metric: str, colour: str) -> bool:
+def _draw_interval(ax: Axes, rows: Mapping[int, Row], metric: str, color: str) -> bool:
     """Draw the interval of a metric, and return True, if it is known in all rows."""
     low, high = ([row.get(f"{metric}_{end}") for row in rows.values()] for end in ("low", "high"))
     if not rows or None in (*low, *high):
         return False
-    _draw_band(ax, list(rows), low, high, colour)
+    _draw_band(ax, list(rows), low, high, color)
     return True
 
 
@@ -237,7 +237,7 @@ def _span(bars: Sequence[Bar]) -> tuple[float, float]:
 def _draw_lanes(ax: Axes, label: str, bars: Sequence[Bar], longest: float) -> None:
     begin, end = _span(bars)
     names: list[str] = []
-    for part, (words, colour) in _LANES.items():
+    for part, (words, color) in _LANES.items():
         of_part = [bar for bar in bars if bar["part"] == part]
         if not of_part:
             continue
@@ -248,7 +248,7 @@ def _draw_lanes(ax: Axes, label: str, bars: Sequence[Bar], longest: float) -> No
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
             for began, ended in _join_intervals(of_batch, gap=longest / 400):  # joins bars with an invisible gap
                 bar = [(began - begin, ended - began)]
-                ax.broken_barh(bar, (height - 0.4, 0.8), color=colour, alpha=shade, lw=0)
+                ax.broken_barh(bar, (height - 0.4, 0.8), color=color, alpha=shade, lw=0)
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
                     middle = (began + ended) / 2 - begin
                     ax.text(middle, height, str(batch), ha="center", va="center", fontsize=7, color="white")
@@ -266,7 +266,7 @@ def _draw_lanes(ax: Axes, label: str, bars: Sequence[Bar], longest: float) -> No
 
 
 def _join_intervals(bars: Sequence[Bar], *, gap: float = 0.0) -> list[tuple[float, float]]:
-    """Join intervals that overlap or are at most `gap` seconds apart."""
+    """Join intervals that overlap or have gaps of at most `gap` seconds."""
     joined: list[tuple[float, float]] = []
     for began, ended in sorted((bar["began"], bar["ended"]) for bar in bars):
         if joined and began <= joined[-1][1] + gap:
@@ -306,7 +306,7 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
             raise NoRunError(f"{runs[0].folder}: no sample of its evaluations has a verdict.")
 
 
-def _draw_differences(ax: Axes, results: Mapping[int, Result], colour: str) -> None:
+def _draw_differences(ax: Axes, results: Mapping[int, Result], color: str) -> None:
     """Draw the difference of each later step from the first. Raises CurateError for different tests."""
     outcomes = {str(step): result.outcomes for step, result in results.items()}
     by_label = compare_with_reference(str(min(results)), outcomes)
@@ -314,11 +314,11 @@ def _draw_differences(ax: Axes, results: Mapping[int, Result], colour: str) -> N
     if not contenders:
         return
     at, found = [min(results), *contenders], [contender.comparison for contender in contenders.values()]
-    ax.plot(at, [0.0, *(one.difference for one in found)], color=colour, lw=1.5)
-    _draw_band(ax, at, [0.0, *(one.low for one in found)], [0.0, *(one.high for one in found)], colour)
+    ax.plot(at, [0.0, *(one.difference for one in found)], color=color, lw=1.5)
+    _draw_band(ax, at, [0.0, *(one.low for one in found)], [0.0, *(one.high for one in found)], color)
     for step, contender in contenders.items():
-        face = colour if contender.differs else "white"
-        ax.plot([step], [contender.comparison.difference], "o", ms=4, color=colour, mfc=face, zorder=3)
+        face = color if contender.differs else "white"
+        ax.plot([step], [contender.comparison.difference], "o", ms=4, color=color, mfc=face, zorder=3)
 
 
 # --- by month ---
@@ -362,7 +362,7 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
 
 
 def _by_number(summaries: Mapping[str, Summary]) -> dict[int, Summary]:
-    """Return the summaries of months with judged problems, by the month's position on the axis."""
+    """Return the summaries of months with judged problems, by position on the axis."""
     return {_month_number(month): one for month, one in summaries.items() if month != UNKNOWN and one.n_problems}
 
 

@@ -4,7 +4,7 @@
     RUN/reward_model/step-000020/      the model after its training at that step, a classifier like the initial one
 
 Every few steps, the model learns to score completions of one prompt in the order of their other rewards. A tenth of the
-rankings are replayed from before the previous training. Seed and step determine these and their order, and the
+rankings are replayed from before the previous training. Seed and step determine the selection and the order, and the
 optimizer restarts each time, so a resumed run needs only these files.
 """
 
@@ -38,7 +38,7 @@ _MAX_NORM = 1.0  # of the gradient
 
 
 class RewardTraining:
-    """Collects rankings, and trains a reward model on them.
+    """A collector of rankings, which trains a reward model on them.
 
     run            folder of the run
     model          reward model, opened for training
@@ -57,13 +57,13 @@ class RewardTraining:
     def observe(self, submit: SubmitForReward) -> SubmitForReward:
         """Wrap `submit` to record the rewards other than the model's."""
 
-        def submit_and_keep(completion: Completion, task: Task) -> Future[Reward]:
+        def submit_and_record(completion: Completion, task: Task) -> Future[Reward]:
             future = submit(completion, task)
-            # registered first, so it runs before the callbacks that complete the step
+            # Registered first, so it runs before the callbacks that complete the step.
             future.add_done_callback(partial(self._record_reward, completion, task))
             return future
 
-        return submit_and_keep
+        return submit_and_record
 
     def restore(self, step: int) -> None:
         """Resume after a step: load the latest model up to it, and delete later files."""
@@ -146,8 +146,8 @@ class RewardTraining:
     def _backward(self, prompt: str, completions: Sequence[Any], *, scale: float) -> tuple[float, float, float]:
         """Add the gradient of a ranking times `scale`; return its loss, the correctly ordered pairs, and all pairs.
 
-        The loss is the mean of -log sigmoid(better - worse) over all pairs. Its gradient by the scores needs all
-        scores; it is computed first, then backpropagated batch by batch.
+        The loss is the mean of -log sigmoid(better - worse) over all pairs. The first pass computes its gradient by the
+        scores; the second backpropagates that gradient batch by batch.
         """
         batches = self.model.make_batches(prompt, [text for text, _ in completions])
         values_N = torch.tensor([value for _, value in completions])

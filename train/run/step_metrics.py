@@ -1,6 +1,6 @@
 """The descriptions of all metrics of a run, the metrics of a batch, and the performance of a step.
 
-Names are TRL's where TRL has one. A reward of nan (unknown) is excluded from reward metrics. An unknown metric is nan.
+Names are TRL's where TRL has one. Unknown rewards (nan) are excluded, and unknown metrics are nan.
 """
 
 import resource
@@ -150,9 +150,9 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
         **reward_metrics([[rollout.reward for rollout in group] for group in groups]),
         **solve_metrics([[task_reward(r.reward, r.reward_components) for r in group] for group in groups]),
         **{
-            f"rewards/{name}/{statistic}": figure(values)
+            f"rewards/{name}/{statistic}": compute(values)
             for name, values in components.items()
-            for statistic, figure in (("mean", mean), ("std", std))
+            for statistic, compute in (("mean", mean), ("std", std))
         },
         **{name: value for source in by_source.items() for name, value in _source_metrics(*source)},
         "reward_timeouts": sum(rollout.verdict == "time_limit" for rollout in rollouts),
@@ -224,14 +224,12 @@ def std(values: Sequence[float]) -> float:
     known = [value for value in values if not isnan(value)]
     if len(known) < 2:
         return nan
-    centre = fmean(known)
-    return sqrt(sum((value - centre) ** 2 for value in known) / (len(known) - 1))
+    center = fmean(known)
+    return sqrt(sum((value - center) ** 2 for value in known) / (len(known) - 1))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least this share of the values does not exceed. Ignores nan; nan if there are
-    no others.
-    """
+    """Return the nearest-rank percentile of the values that are not nan; nan if there are none."""
     known = sorted(value for value in values if not isnan(value))
     return known[max(ceil(share * len(known)), 1) - 1] if known else nan
 
@@ -268,14 +266,14 @@ class Performance:
         import torch
 
         lengths = [(len(group[0].prompt_ids), [len(rollout.token_ids) for rollout in group]) for group in groups]
-        figures = {
+        metrics = {
             "perf/tokens_per_second": sum(n * len(sampled) + sum(sampled) for n, sampled in lengths) / step_seconds,
             "perf/training_tokens_per_second": sum(n + sum(sampled) for n, sampled in lengths) / train_seconds,
             "perf/host_memory_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / _GIB,
             "perf/machine_memory_share": psutil.virtual_memory().percent / 100,
         }
         if self._on_gpu:
-            figures["perf/device_memory_gib"] = torch.cuda.max_memory_allocated() / _GIB
+            metrics["perf/device_memory_gib"] = torch.cuda.max_memory_allocated() / _GIB
         if self._flops is not None:
-            figures["perf/mfu"] = self._flops.total(lengths) / train_seconds / self._peak
-        return figures
+            metrics["perf/mfu"] = self._flops.total(lengths) / train_seconds / self._peak
+        return metrics

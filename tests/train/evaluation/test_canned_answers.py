@@ -132,9 +132,9 @@ def test_gpu_hours_are_paid_for_the_samples_that_a_call_drew(problems, tmp_path)
     [
         (
             ["--price-gpu-hour", "2"],
-            "how many GPUs the server has is unknown here. Give it: --gpus N",
+            "the server's number of GPUs is unknown. Give it: --gpus N",
         ),
-        (["--gpus", "8"], "--gpus counts the GPUs that are paid for. Give their price: --price-gpu-hour"),
+        (["--gpus", "8"], "--gpus is the number of GPUs to pay for. Give their price: --price-gpu-hour"),
         (["--gpus", "8", "--price-gpu-hour", "-2"], "Invalid value for '--price-gpu-hour'"),
     ],
 )

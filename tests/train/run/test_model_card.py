@@ -47,7 +47,7 @@ def test_its_numbers_are_those_of_the_run(six_problems, tmp_path):
     assert "# Qwen3-0.6B-first-try" in text
     assert "| reward | 0.03 | 0.28 |" in text  # steps 1 to 5, and 26 to 30
     assert "entropy" not in text.partition("## Objective")[0]  # never known
-    assert "30 of 50 steps with 16 problems of 16 answers each; 30,000 tokens" in text
+    assert "30 of 50 steps with 16 problems and 16 completions per problem; 30,000 tokens" in text
     assert "1.03 hours on " in text
     content_hash = json.loads((six_problems / "manifest.json").read_text())["content_hash"]
     assert f"6 problems of livecodebench, content hash `{content_hash}`" in text
@@ -89,13 +89,13 @@ def test_its_settings_are_a_file_that_can_be_run_again(six_problems, tmp_path):
     [
         (
             ObjectiveConfig(),
-            ["clipped to 0.8 and 1.28, wider above", "No KL term", "Truncated completions are left out"],
+            ["clipped to 0.8 and 1.28, wider above", "No KL term", "Truncated completions are excluded"],
             [],
         ),
         (
             ObjectiveConfig(by_std=True, clip_high=0.2, delta=4, kl=0.04, overlong="none", aggregation="sequence_mean"),
             ["divided by its standard deviation", "bounded by 4", "KL to the reference, coefficient 0.04"],
-            ["wider above", "left out", "not divided"],
+            ["wider above", "excluded", "not divided"],
         ),
     ],
 )
@@ -109,7 +109,7 @@ def test_the_objective_is_described_in_words(six_problems, tmp_path, objective, 
 
 def test_a_missing_dataset_is_reported_as_missing(tmp_path):
     text = write(run_of(tmp_path / "run", Config(ModelConfig("a/b"), DataConfig("/nowhere/set")))).read_text()
-    assert "`/nowhere/set`, which is not there any more." in text
+    assert "`/nowhere/set`, which no longer exists." in text
 
 
 def test_a_run_without_a_step_has_no_card(tmp_path):
