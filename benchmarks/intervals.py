@@ -45,14 +45,14 @@ Values = NDArray[np.float64]  # a row for each evaluation, a column for each pro
 Bounds = tuple[Values, Values]
 
 
-def solve_rates(rng: np.random.Generator, mean: float, unevenness: float, shape: tuple[int, int]) -> Values:
+def draw_solve_rates(rng: np.random.Generator, mean: float, unevenness: float, shape: tuple[int, int]) -> Values:
     if unevenness in (0, 1):
         return np.full(shape, mean) if unevenness == 0 else (rng.random(shape) < mean).astype(float)
     weight = 1 / unevenness - 1
     return rng.beta(mean * weight, (1 - mean) * weight, shape)
 
 
-def solve_rate_bounds(shares: Values, samples: int) -> Bounds:
+def bound_solve_rate(shares: Values, samples: int) -> Bounds:
     """Return intervals.solve_rate_interval of each row."""
     problems = shares.shape[1]
     mean, variance = shares.mean(1), shares.var(1, ddof=1) + intervals.UNSEEN_VARIANCE / problems
@@ -62,7 +62,7 @@ def solve_rate_bounds(shares: Values, samples: int) -> Bounds:
     return np.maximum(0, centre - half), np.minimum(1, centre + half)
 
 
-def difference_bounds(differences: Values, samples: int) -> Bounds:
+def bound_difference(differences: Values, samples: int) -> Bounds:
     """Return intervals.difference_interval of each row."""
     problems = differences.shape[1] + 2
     squares, unseen = (differences**2).sum(1), intervals.UNSEEN_DIFFERENCE
@@ -73,7 +73,7 @@ def difference_bounds(differences: Values, samples: int) -> Bounds:
     return np.maximum(-1, centre - half), np.minimum(1, centre + half)
 
 
-def usual_bounds(values: Values) -> Bounds:
+def bound_mean(values: Values) -> Bounds:
     problems = values.shape[1]
     half = T[problems] * values.std(1, ddof=1) / np.sqrt(problems)
     return values.mean(1) - half, values.mean(1) + half
@@ -83,16 +83,16 @@ def check_vectorized(shares: Values, differences: Values, samples: int) -> None:
     """Compare the vectorized intervals of some rows with those of the product."""
     for row in range(5):
         counts = [(samples, round(share * samples)) for share in shares[row]]
-        ours = [bound[row] for bound in solve_rate_bounds(shares, samples)]
+        ours = [bound[row] for bound in bound_solve_rate(shares, samples)]
         assert np.allclose(ours, intervals.solve_rate_interval(counts), atol=1e-9)
-        ours = [bound[row] for bound in difference_bounds(differences, samples)]
+        ours = [bound[row] for bound in bound_difference(differences, samples)]
         assert np.allclose(ours, intervals.difference_interval(differences[row].tolist(), 1 / samples), atol=1e-9)
 
 
 def draw_single(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
     """Yield the true mean and the shares of right samples, for each setting."""
     for mean, unevenness in product(MEANS, UNEVENNESS if samples > 1 else (0.0,)):
-        rates = solve_rates(rng, mean, unevenness, (REPEATS, problems))
+        rates = draw_solve_rates(rng, mean, unevenness, (REPEATS, problems))
         yield mean, rng.binomial(samples, rates) / samples
 
 
@@ -100,9 +100,9 @@ def draw_paired(rng: np.random.Generator, problems: int, samples: int) -> Iterat
     """Yield the true difference and the differences of shares, for each setting."""
     for mean, size, unevenness, is_related in product(PAIRED_MEANS, DIFFERENCES, PAIRED_UNEVENNESS, (True, False)):
         other = mean + size if mean + size < 1 else mean - size
-        first = solve_rates(rng, mean, unevenness, (REPEATS, problems))
+        first = draw_solve_rates(rng, mean, unevenness, (REPEATS, problems))
         if not is_related:
-            second = solve_rates(rng, other, unevenness, (REPEATS, problems))
+            second = draw_solve_rates(rng, other, unevenness, (REPEATS, problems))
         elif other >= mean:
             second = first + (other - mean) / (1 - mean) * (1 - first)
         else:
@@ -110,7 +110,7 @@ def draw_paired(rng: np.random.Generator, problems: int, samples: int) -> Iterat
         yield other - mean, (rng.binomial(samples, second) - rng.binomial(samples, first)) / samples
 
 
-def coverage(bounds: Bounds, truth: float) -> float:
+def measure_coverage(bounds: Bounds, truth: float) -> float:
     low, high = bounds
     return float(((low - 1e-9 <= truth) & (truth <= high + 1e-9)).mean())
 
@@ -137,7 +137,7 @@ def draw_outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> l
     ]
 
 
-def false_share(skills: Sequence[float], problems: int, samples: int) -> float:
+def measure_false_share(skills: Sequence[float], problems: int, samples: int) -> float:
     """Return how often one of equally good models is significantly worse than the one ranked first."""
     rng, n_false = random.Random(0), 0
     for _ in range(REPEATS // 4):
@@ -159,11 +159,14 @@ def main() -> None:
         found: dict[str, list[list[float]]] = {"single": [], "paired": []}
         for mean, shares in draw_single(rng, problems, samples):
             found["single"].append(
-                [coverage(solve_rate_bounds(shares, samples), mean), coverage(usual_bounds(shares), mean)]
+                [measure_coverage(bound_solve_rate(shares, samples), mean), measure_coverage(bound_mean(shares), mean)]
             )
         for difference, values in draw_paired(rng, problems, samples):
             found["paired"].append(
-                [coverage(difference_bounds(values, samples), difference), coverage(usual_bounds(values), difference)]
+                [
+                    measure_coverage(bound_difference(values, samples), difference),
+                    measure_coverage(bound_mean(values), difference),
+                ]
             )
             check_vectorized(shares, values, samples)
         for kind, pairs in found.items():
@@ -171,7 +174,7 @@ def main() -> None:
             print(kind, problems, samples, report[kind][str(problems)][str(samples)], flush=True)
     for (name, skills), samples in product(SKILLS.items(), SAMPLES):
         problems = 100 if samples == 1 else 30
-        share = false_share(skills, problems, samples)
+        share = measure_false_share(skills, problems, samples)
         report["selection"].setdefault(name, {})[str(samples)] = {"false": share}
         print(name, samples, share, flush=True)
     save_results("intervals", {"machine": describe_machine(), "repeats": REPEATS, **report})

@@ -55,14 +55,14 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
         trained = [weight for weight in causal.parameters() if weight.requires_grad]
         for weight in trained:
             weight.grad = torch.zeros_like(weight)
-        held = [local(tensor) for tensor in (*causal.parameters(), *(weight.grad for weight in trained))]
+        held = [to_local(tensor) for tensor in (*causal.parameters(), *(weight.grad for weight in trained))]
         index = torch.zeros(row_tokens, dtype=torch.int64)
         row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
         with ResizedBytes(held) as alive:
             logp_R, _ = policy(row)
             logp_R.sum().backward()
             alive.end_phase()
-    moments = 2 * sum(local(weight).nbytes for weight in trained)
+    moments = 2 * sum(to_local(weight).nbytes for weight in trained)
     return sum(tensor.nbytes for tensor in held) + moments + alive.peaks[0]
 
 
@@ -89,20 +89,20 @@ class ResizedBytes(LiveBytes):
         super().__exit__(*error)
 
 
-def local(tensor: Any) -> torch.Tensor:
+def to_local(tensor: Any) -> torch.Tensor:
     return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
 
 
 def compare(folder: Path, row_tokens: int, ranks: int, *, lora_rank: int = 0) -> dict[str, float]:
     """Return the planned and the measured GB on each GPU."""
-    planned = estimate(model_config(folder, lora_rank), row_tokens=row_tokens, reference=False, ranks=ranks).total
+    planned = estimate(make_model_config(folder, lora_rank), row_tokens=row_tokens, reference=False, ranks=ranks).total
     arguments = map(str, (folder, row_tokens, ranks, lora_rank))
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", *arguments]
     printed = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
     return {"planned": planned / GB, "measured": float(printed) / GB}
 
 
-def model_config(folder: Path, lora_rank: int) -> ModelConfig:
+def make_model_config(folder: Path, lora_rank: int) -> ModelConfig:
     return ModelConfig(
         str(folder), dtype="bfloat16", head_dtype="float32", activation_checkpointing=True, lora_rank=lora_rank
     )
@@ -112,7 +112,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         folder, *numbers = sys.argv[1:]
         row_tokens, ranks, lora_rank = map(int, numbers)
-        print(measure(model_config(Path(folder), lora_rank), row_tokens, ranks))
+        print(measure(make_model_config(Path(folder), lora_rank), row_tokens, ranks))
         return
     rows = []
     for name, (gpus, published) in CASES.items():

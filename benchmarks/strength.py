@@ -98,7 +98,7 @@ def merge_duplicates(repeated: Iterator[Subject]) -> list[Subject]:
     return result
 
 
-def failed_cases(box: Sandbox, pairs: Sequence[tuple[Program, Suite]]) -> list[list[bool]]:
+def find_failed_cases(box: Sandbox, pairs: Sequence[tuple[Program, Suite]]) -> list[list[bool]]:
     """Return for each pair whether its program fails each case. Cases beyond the time budget count as failed."""
     judgements: dict[int, Judgement] = dict(box.judge_many(iter(pairs), run_all=True))
     return [
@@ -165,10 +165,10 @@ def main(data: Path) -> None:
         }
         records = list(strengths.values())
         strengths |= {s.problem.id: StrengthRecord() for s in subjects if s.problem.id not in strengths}
-        groups = wrong_programs(subjects, measured.values())
+        groups = collect_wrong_programs(subjects, measured.values())
         results: dict[str, Any] = {}
         for name, programs in groups.items():
-            failed = failed_cases(box, [(program, suite) for _, program, suite in programs])
+            failed = find_failed_cases(box, [(program, suite) for _, program, suite in programs])
             judged = [(subject, row) for (subject, _, _), row in zip(programs, failed, strict=True)]
             results[name] = {"failing": count_passing(judged, strengths)}
             print(name, results[name], flush=True)
@@ -189,7 +189,7 @@ def main(data: Path) -> None:
     save_results("strength", report)
 
 
-def wrong_programs(
+def collect_wrong_programs(
     subjects: Iterable[Subject], measured: Iterable[tuple[Subject, Judgement]]
 ) -> dict[str, list[tuple[Subject, Program, Suite]]]:
     """Return the programs of each kind, with the suites that judge them."""

@@ -124,14 +124,14 @@ def time_steps(command: Sequence[str]) -> tuple[list[str], dict[str, float]]:
         for line in process.stdout:
             lines.append(line)
             if line.startswith("step "):
-                moments.append((time.monotonic(), tree_cpu_seconds(process.pid)))
+                moments.append((time.monotonic(), measure_tree_cpu_seconds(process.pid)))
     if process.returncode or len(moments) < STEPS:
         raise SystemExit(f"{' '.join(command[:6])} ... ended with {process.returncode} after {len(moments)} steps")
     (began, cpu_began), (ended, cpu_ended) = moments[0], moments[STEPS - 1]
     return lines, {"seconds": ended - began, "cpu_seconds": round(cpu_ended - cpu_began, 2)}
 
 
-def tree_cpu_seconds(pid: int) -> float:
+def measure_tree_cpu_seconds(pid: int) -> float:
     """Return the CPU seconds of a process and of all its descendants, including exited ones."""
     total, root = 0.0, psutil.Process(pid)
     for process in (root, *root.children(recursive=True)):
@@ -140,7 +140,7 @@ def tree_cpu_seconds(pid: int) -> float:
     return total
 
 
-def pass_at_1(model: Path, out: Path) -> float:
+def measure_pass_at_1(model: Path, out: Path) -> float:
     command = [sys.executable, "-m", "cli", "evaluate", "--model", str(model)]
     command += ["--data", str(LEARN / "data" / "held_out")]
     command += ["--k", "4", "--temperature", "1", "--top-p", "1", "--max-tokens", str(MAX_TOKENS), "--out", str(out)]
@@ -166,7 +166,7 @@ def measure(out: Path) -> dict[str, Any]:
         results[name] = {
             "tokens_per_second": round(median(found["tokens"] / found["seconds"] for found in measured), 1),
             "cpu_seconds_per_step": round(median(found["cpu_seconds"] for found in measured) / (STEPS - 1), 3),
-            "pass_at_1": pass_at_1(run / "model", out / f"{name}.json"),
+            "pass_at_1": measure_pass_at_1(run / "model", out / f"{name}.json"),
         }
     return results
 
@@ -181,7 +181,7 @@ def main() -> None:
             "trl_version": version("trl"),
             "steps": STEPS,
             **measure(Path(folder)),
-            "pass_at_1_before": pass_at_1(LEARN / "seed-0" / "warm", Path(folder, "before.json")),
+            "pass_at_1_before": measure_pass_at_1(LEARN / "seed-0" / "warm", Path(folder, "before.json")),
         }
     save_results("trl", results)
 

@@ -1,7 +1,7 @@
 """AReaL's published speeds compared with the simulation of `curate plan`:  python -m benchmarks.asynchrony.published
 
-The runs are those of table 1 (arXiv:2505.24298): batches of 512 x 16 completions of at most 27,648 tokens in 4
-minibatches, a quarter of the H800 for training, a staleness bound of 8 for mathematics and 4 for code. The lengths of
+The runs are those of table 1 (arXiv:2505.24298). Batches have 512 x 16 completions of at most 27,648 tokens in 4
+minibatches. A quarter of the H800 trains. The staleness bound is 8 for mathematics and 4 for code. The lengths of
 completions are not published. Table 1 (590 s) and figure 5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts
 included; this is assumed for mathematics, and 12,000 for code.
 """

@@ -21,29 +21,29 @@ NOT_INTERRUPTED = TrainingMode("async", 4, interrupts=False)
 GROWTH = ((4_000, 16_384), (8_000, 16_384), (17_500, 32_768))  # mean length, limit
 
 
-def workload(mean_tokens: int, limit: int = 32_768) -> Workload:
+def make_workload(mean_tokens: int, limit: int = 32_768) -> Workload:
     return Workload(128, 16, 500, LogNormalLengths.with_mean(mean_tokens, limit=limit))
 
 
-def cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode]]:
+def make_cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode]]:
     """Yield the name and the arguments of each simulation."""
     small, large = qwen2_5("1.5B"), qwen2_5("14B")
     for gpus in GPUS:
         for mode in (*MODES, NOT_INTERRUPTED):
-            yield f"1.5B, {gpus} GPUs, {mode}", small, GpuCluster(H100, gpus), workload(9_000), mode
+            yield f"1.5B, {gpus} GPUs, {mode}", small, GpuCluster(H100, gpus), make_workload(9_000), mode
         for mode in MODES[:-1]:
             cluster = GpuCluster(H100, gpus, tensor_parallel=2, min_learner_gpus=min(4, gpus // 2))
-            yield f"14B, {gpus} GPUs, {mode}", large, cluster, workload(12_000), mode
+            yield f"14B, {gpus} GPUs, {mode}", large, cluster, make_workload(12_000), mode
     for mean, limit in GROWTH:
         for mode in MODES[:-1]:
             cluster = GpuCluster(H100, 32, tensor_parallel=2, min_learner_gpus=4)
-            yield f"14B, 32 GPUs, mean {mean}, {mode}", large, cluster, workload(mean, limit), mode
+            yield f"14B, 32 GPUs, mean {mean}, {mode}", large, cluster, make_workload(mean, limit), mode
 
 
 def main() -> None:
     results = load_results("asynchrony")
     done = results.setdefault("simulated", {})
-    for name, model, cluster, batches, mode in cases():
+    for name, model, cluster, batches, mode in make_cases():
         if name in done:
             continue
         split = find_best_split(mode, model, cluster, batches)

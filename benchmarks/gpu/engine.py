@@ -34,7 +34,7 @@ TRAINED_ANSWERS = 64  # of the sampled completions
 
 def main(work: Work) -> None:
     run = work.make_config()
-    learner, engines, before = open_learner(run), [], free_bytes()
+    learner, engines, before = open_learner(run), [], measure_free_bytes()
 
     def start() -> VllmSampler:
         engines.append(open_engine_in_process(run))
@@ -42,7 +42,7 @@ def main(work: Work) -> None:
 
     seconds, sampler = time_call(lambda: SamplerThread(start, seconds=START_SECONDS))
     pair = Pair(work, learner, sampler, engines[0])
-    cache, used = pair.engine._engine.vllm_config.cache_config, before - free_bytes()
+    cache, used = pair.engine._engine.vllm_config.cache_config, before - measure_free_bytes()
     n_tokens = cache.num_gpu_blocks * cache.block_size
     work.report(start_seconds=seconds, cache_tokens=n_tokens)
     with work.catch_errors():
@@ -110,16 +110,16 @@ class Pair:
         used      bytes that the engine allocated at its start
         may_keep  planned bytes of a sleeping engine
         """
-        on_cpu, before = self.work.on_cpu, free_bytes()
+        on_cpu, before = self.work.on_cpu, measure_free_bytes()
         self.sampler.sleep()
-        lent = free_bytes() - before
+        lent = measure_free_bytes() - before
         kept = (used - lent) / may_keep
         self.work.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
         update(self.learner, batch)
         probe = self.make_probe()
         seconds, _ = time_call(lambda: publish(self.learner, self.sampler, 2, probe, max_error=ANY_ERROR))
         self.work.report(wake_seconds=seconds, woken_parity=self.measure_parity(2))
-        self.work.report(not_regained_gib=None if on_cpu else (before - free_bytes()) / GIB)
+        self.work.report(not_regained_gib=None if on_cpu else (before - measure_free_bytes()) / GIB)
 
     def train_while_sampling(self, batch: Sequence[TrainingSequence], alone: float) -> None:
         """Make updates while the engine samples, as in one-off.
@@ -177,7 +177,7 @@ def _add_noise(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Ten
         yield name, weight + weight.std() * torch.randn_like(weight)
 
 
-def free_bytes() -> int:
+def measure_free_bytes() -> int:
     """Empty torch's cache, and return the free bytes of the GPU; 0 without GPU."""
     if not torch.cuda.is_available():
         return 0

@@ -21,14 +21,14 @@ def main(work: Work) -> None:
     device = "cpu" if work.on_cpu else "cuda"
     for dtype, name in ((torch.bfloat16, "attention_bf16_error"), (torch.float32, "attention_fp32_error")):
         with work.catch_errors():
-            work.report(**{name: max(_attention_error(dtype, device, window) for window in (None, 100))})
+            work.report(**{name: max(_measure_attention_error(dtype, device, window) for window in (None, 100))})
     with work.catch_errors():
         _report_logprobs(work, device)
     with work.catch_errors():
         _report_update(work)
 
 
-def _attention_error(dtype: torch.dtype, device: str, window: int | None) -> float:
+def _measure_attention_error(dtype: torch.dtype, device: str, window: int | None) -> float:
     torch.manual_seed(0)
     length = sum(map(sum, LENGTHS))
     tensors = [torch.randn(1, heads, length, WIDTH).bfloat16().float() for heads in (HEADS, KEY_HEADS, KEY_HEADS)]
@@ -36,8 +36,8 @@ def _attention_error(dtype: torch.dtype, device: str, window: int | None) -> flo
     def attend(*tensors: Tensor) -> Tensor:
         return packed_attention(torch.nn.Identity(), *tensors, None, lengths=LENGTHS, sliding_window=window)[0]
 
-    exact = _gradients(attend, tensors, torch.float32, "cpu")
-    ours = _gradients(attend, tensors, dtype, device)
+    exact = _compute_gradients(attend, tensors, torch.float32, "cpu")
+    ours = _compute_gradients(attend, tensors, dtype, device)
     return max(map(_error, ours, exact))
 
 
@@ -48,12 +48,12 @@ def _report_logprobs(work: Work, device: str) -> None:
     def score(hidden_TD: Tensor, head_VD: Tensor) -> Tensor:
         return logprob_and_entropy(hidden_TD, head_VD, targets_T.to(hidden_TD.device), exact=True)[0]
 
-    exact, ours = (_gradients(score, tensors, torch.bfloat16, each) for each in ("cpu", device))
+    exact, ours = (_compute_gradients(score, tensors, torch.bfloat16, each) for each in ("cpu", device))
     logp_error = (ours[0] - exact[0]).abs().max().item()
     work.report(exact_logprob_error=logp_error, exact_gradient_error=max(map(_error, ours[1:], exact[1:])))
 
 
-def _gradients(
+def _compute_gradients(
     compute: Callable[..., Tensor], tensors: Sequence[Tensor], dtype: torch.dtype, device: str
 ) -> list[Tensor]:
     """Return the output, and the gradients of a weighted sum of it with respect to the tensors."""

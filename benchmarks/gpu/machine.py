@@ -15,7 +15,7 @@ def main(work: Work) -> None:
         work.report(gpu=None, driver=None, free_share=None, host_free_gib=None, disk_free_gib=None)
     else:
         free, total = torch.cuda.mem_get_info()
-        work.report(gpu=torch.cuda.get_device_name(), driver=_driver(), free_share=free / total)
+        work.report(gpu=torch.cuda.get_device_name(), driver=_read_driver_version(), free_share=free / total)
         work.report(host_free_gib=host, disk_free_gib=disk)
     work.report(torch=torch.__version__)
     seconds, _ = time_call(lambda: make_model(work.model, work.sizes.shape, "cpu" if work.on_cpu else "cuda"))
@@ -28,7 +28,7 @@ def main(work: Work) -> None:
         work.report(runner="V2" if settings.use_v2_model_runner else "V1")
 
 
-def _driver() -> str:
+def _read_driver_version() -> str:
     """Return the versions of the driver and of torch's CUDA."""
     query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:

@@ -32,7 +32,7 @@ def main(work: Work) -> None:
         done = int(list_checkpoints(folder)[-1].name.removeprefix("step-"))
         began = time.monotonic()
         subprocess.run([*command, "--resume", "--set", f"run.steps={done + 1}"], check=True)
-        steps, files = _steps(folder), len(list((folder / "model").glob("*.safetensors")))
+        steps, files = _read_steps(folder), len(list((folder / "model").glob("*.safetensors")))
         continued = len(steps) == done + 1 and steps[:done] == before[:done]
         work.report(resumed_after_step=done if continued else 0, model_files=files)
         work.report(resume_seconds=time.monotonic() - began)
@@ -63,15 +63,15 @@ def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list
         return time.monotonic()
 
     try:
-        work.report(start_seconds=wait_until(lambda: _steps(folder)) - began)
-        began = wait_until(lambda: len(_steps(folder)) >= CHECKPOINT_STEPS)
+        work.report(start_seconds=wait_until(lambda: _read_steps(folder)) - began)
+        began = wait_until(lambda: len(_read_steps(folder)) >= CHECKPOINT_STEPS)
         work.report(checkpoint_seconds=wait_until(lambda: list_checkpoints(folder)) - began)
     finally:
         process.kill()
         process.wait()
     with (folder / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # blocks until the last process of the run has exited
-    steps = _steps(folder)
+    steps = _read_steps(folder)
     work.report(
         killed_after_step=len(steps),
         step_seconds=min(step["step_time"] for step in steps),
@@ -83,7 +83,7 @@ def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list
     return steps
 
 
-def _steps(folder: Path) -> list[dict[str, Any]]:
+def _read_steps(folder: Path) -> list[dict[str, Any]]:
     """Return the metrics of all finished steps."""
     metrics = folder / "metrics.jsonl"
     lines = metrics.read_text().splitlines(keepends=True) if metrics.exists() else []

@@ -23,7 +23,7 @@ def main(work: Work) -> None:
     work.report(start_seconds=seconds)
 
     def send(version: int) -> dict[str, float]:
-        return engine.update_weights(_weights(causal, version), version, None, 1.0)
+        return engine.update_weights(_scale_weights(causal, version), version, None, 1.0)
 
     try:
         (through_memory, first), (_, joined), (by_nccl, last) = (time_call(lambda n=n: send(n)) for n in range(3))
@@ -33,6 +33,6 @@ def main(work: Work) -> None:
     work.report(proven=min(metrics[CHECKED_SHARE_METRIC] for metrics in (first, joined, last)))
 
 
-def _weights(causal: Any, version: int) -> Iterator[tuple[str, Tensor]]:
+def _scale_weights(causal: Any, version: int) -> Iterator[tuple[str, Tensor]]:
     for name, weight in causal.named_parameters():
         yield name, weight.detach() * (1 + 0.01 * version)

@@ -42,10 +42,10 @@ def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
             bar.update()
             hit &= tally.waiting.keys()
             if not hit and random.random() < 1 / _SUBMISSIONS_PER_VOLLEY:
-                kills.update(_volley(random, family, kinds))
+                kills.update(_kill_volley(random, family, kinds))
                 hit = set(tally.waiting)
         samples.append(sample_resources(family, measures))
-    held, left = compare_ends(samples), family.leftovers()
+    held, left = compare_ends(samples), family.find_leftovers()
     return {
         "good": not tally.mistakes and not left and all(ends["flat"] for ends in held.values()),
         "submissions": tally.submissions,
@@ -56,7 +56,7 @@ def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _volley(random: Random, family: ProcessFamily, kinds: Iterator[str]) -> list[str]:
+def _kill_volley(random: Random, family: ProcessFamily, kinds: Iterator[str]) -> list[str]:
     """Kill one or two workers, or a zygote or judge of each, and return the kinds of the killed processes."""
     workers = family.workers()
     killed = []

@@ -55,7 +55,7 @@ class ProcessFamily:
         found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
         return self._owned_by((path for path in found if path.name.startswith(PREFIX)), self._prefixes)
 
-    def leftovers(self) -> list[str]:
+    def find_leftovers(self) -> list[str]:
         """Return resources that outlive their owner for more than _SECONDS."""
 
         def find() -> list[str]:

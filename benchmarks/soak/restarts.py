@@ -57,12 +57,12 @@ def _restart(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
         how = _WITH_ALL if turn % 3 == 2 else _ALONE
         kills_by_kind[how] += 1
         command.kill(running, whole_tree=how == _WITH_ALL)
-        if not wait_until(lambda: not command.leftovers(cgroups=how == _ALONE)):  # noqa: B023
-            left += [f"after kill {turn}: {leftover}" for leftover in command.leftovers(cgroups=True)]
+        if not wait_until(lambda: not command.find_leftovers(cgroups=how == _ALONE)):  # noqa: B023
+            left += [f"after kill {turn}: {leftover}" for leftover in command.find_leftovers(cgroups=True)]
     else:
         command.start("disturbed").wait()
-    left += command.all_leftovers()
-    mistakes = command.differences("undisturbed", "disturbed")
+    left += command.find_all_leftovers()
+    mistakes = command.find_differences("undisturbed", "disturbed")
     return {
         "good": not mistakes and not left,
         "records": command.count,
@@ -105,7 +105,7 @@ class _Command:
         running.kill()
         running.wait()
 
-    def leftovers(self, *, cgroups: bool) -> list[str]:
+    def find_leftovers(self, *, cgroups: bool) -> list[str]:
         """Return the leftover processes, and optionally cgroups, of the last command."""
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # reap exited orphans
@@ -113,16 +113,16 @@ class _Command:
         held = [f"process {process.pid}" for process in self._members()]
         return held + [str(path) for path in self._last.cgroups() if cgroups]
 
-    def all_leftovers(self) -> list[str]:
+    def find_all_leftovers(self) -> list[str]:
         """Return the leftovers of all commands: processes, cgroups and temporary directories."""
         paths = [*self._all.cgroups(), *self._temporary.glob(f"{PREFIX}*")]
-        return self.leftovers(cgroups=True) + [str(path) for path in paths]
+        return self.find_leftovers(cgroups=True) + [str(path) for path in paths]
 
     def _members(self) -> list[psutil.Process]:
         self._all.members()
         return self._last.members()
 
-    def differences(self, one: str, other: str) -> list[str]:
+    def find_differences(self, one: str, other: str) -> list[str]:
         """Return wrong verdicts, and differences between two files of verdicts other than times and memory."""
         if not all(self._folder.joinpath(out).exists() for out in (one, other)):
             return [f"no verdicts: {self._folder.joinpath('stderr').read_text()[-1000:]}"]

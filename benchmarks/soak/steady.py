@@ -35,7 +35,7 @@ def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
             samples.append(sample_resources(family))
         seconds = time.perf_counter() - started
         replaced = len(at_first - set(family.members()))
-    held, left = compare_ends(samples), family.leftovers()
+    held, left = compare_ends(samples), family.find_leftovers()
     flat = replaced == 0 and all(ends["flat"] for ends in held.values())
     return {
         "good": flat and not tally.mistakes and not left,

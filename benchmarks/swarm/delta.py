@@ -41,7 +41,7 @@ def pretrain() -> tuple[Any, Any]:
     for step in range(_PRETRAINING_STEPS):
         for group in adam.param_groups:
             group["lr"] = _PRETRAINING_RATE * min(1.0, (step + 1) / 20, (_PRETRAINING_STEPS - step) / 100)
-        ids_BT = _pieces(corpus, _BATCH, _TOKENS)
+        ids_BT = _sample_pieces(corpus, _BATCH, _TOKENS)
         loss = model(ids_BT, labels=ids_BT).loss
         adam.zero_grad()
         loss.backward()
@@ -50,7 +50,7 @@ def pretrain() -> tuple[Any, Any]:
     return model, corpus
 
 
-def _pieces(corpus: Any, n: int, length: int) -> Any:
+def _sample_pieces(corpus: Any, n: int, length: int) -> Any:
     import torch
 
     starts = torch.randint(len(corpus) - length, (n,))
@@ -70,9 +70,9 @@ def train_versions(model: Any, corpus: Any, learning_rate: float) -> list[dict[s
     model = deepcopy(model)
     torch.manual_seed(1)
     adam = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
-    made = [_bfloat16(model)]
+    made = [_copy_to_bfloat16(model)]
     for _ in range(_WARM_VERSIONS + _VERSIONS):
-        prompts = _pieces(corpus, _PROMPTS * _UPDATES, _PROMPT_TOKENS).repeat_interleave(_ANSWERS, 0)
+        prompts = _sample_pieces(corpus, _PROMPTS * _UPDATES, _PROMPT_TOKENS).repeat_interleave(_ANSWERS, 0)
         with torch.no_grad():
             ids = model.generate(
                 prompts, attention_mask=torch.ones_like(prompts), do_sample=True, max_new_tokens=_ANSWER_TOKENS,
@@ -88,11 +88,11 @@ def train_versions(model: Any, corpus: Any, learning_rate: float) -> list[dict[s
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             adam.step()
-        made.append(_bfloat16(model))
+        made.append(_copy_to_bfloat16(model))
     return made
 
 
-def _bfloat16(model: Any) -> dict[str, Any]:
+def _copy_to_bfloat16(model: Any) -> dict[str, Any]:
     return {name: tensor.detach().bfloat16().clone() for name, tensor in model.named_parameters()}
 
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.swarm.overlap     # five minutes on one core
 
-The durations are those of INTELLECT-2 (32B): 14 minutes for a broadcast of 65.6 GB at 590 Mb/s, 22 for a step of the
-trainer, one each to upload and to verify a file, and 22 from the end of a broadcast until a whole batch is verified.
-The last one is taken as the time of a usual group, or as that of the slowest, after which a lease expires. Deltas have
+The durations are those of INTELLECT-2 (32B). A broadcast of 65.6 GB at 590 Mb/s takes 14 minutes, a step of the trainer
+22, and the upload and the verification of a file one each. A whole batch is verified 22 minutes after a broadcast.
+These 22 minutes are the time of a usual group, or of the slowest one, after which a lease expires. Deltas have
 4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole version.
 
 Nodes sample four groups at once and have a quarter more capacity than the trainer uses. Their speeds are log-normal
@@ -28,7 +28,7 @@ SEEDS = (0, 1, 2)
 _DEADLINE = 2  # time until a lease expires, in mean times of a group
 
 
-def cases() -> dict[str, tuple[Ring, Swarm]]:
+def make_cases() -> dict[str, tuple[Ring, Swarm]]:
     found = {"nodes alike": (RING, ALIKE)}
     usual = replace(REAL, lease_seconds=_DEADLINE * RING.generate)
     quick = replace(RING, generate=RING.generate / _DEADLINE)
@@ -52,7 +52,7 @@ def measure(ring: Ring, swarm: Swarm) -> dict[str, Any]:
 
 def main() -> None:
     found: dict[str, Any] = {"seeds": len(SEEDS), "cases": {}}
-    for name, (ring, swarm) in cases().items():
+    for name, (ring, swarm) in make_cases().items():
         for label, broadcast in (("whole", BROADCAST), ("deltas", DELTA)):
             result = measure(replace(ring, broadcast=broadcast), swarm)
             found["cases"].setdefault(name, {})[label] = result

@@ -76,15 +76,17 @@ def measure_costs() -> dict[str, float]:
 
     sent, bits = make(), bfloat16_bits(hidden)  # the first call makes the table of inverses
     found = {
-        "commit_us": _fastest(make) / n_tokens * 1e6,
-        "compare_us": _fastest(lambda: commitment_distances(decode_commitments(sent, n_tokens), bits)) / n_tokens * 1e6,
-        "noise_us": _fastest(lambda: gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
+        "commit_us": _time_fastest(make) / n_tokens * 1e6,
+        "compare_us": _time_fastest(lambda: commitment_distances(decode_commitments(sent, n_tokens), bits))
+        / n_tokens
+        * 1e6,
+        "noise_us": _time_fastest(lambda: gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
         "bytes_a_token": len(sent) / n_tokens,
     }
     return {name: round(value, 2) for name, value in found.items()}
 
 
-def _fastest(call: Callable[[], object], times: int = 3) -> float:
+def _time_fastest(call: Callable[[], object], times: int = 3) -> float:
     seconds = []
     for _ in range(times):
         began = time.perf_counter()
@@ -93,7 +95,7 @@ def _fastest(call: Callable[[], object], times: int = 3) -> float:
     return min(seconds)
 
 
-def model_verification_share() -> dict[str, dict[str, float]]:
+def estimate_verification_share() -> dict[str, dict[str, float]]:
     """Return the time of verification as a share of the time of sampling, from the data sheet of a GPU.
 
     On a CPU, sampling is compute-bound like a prefill, so both cost nearly the same. On a GPU it is memory-bound: each
@@ -258,7 +260,7 @@ def _per_1000(n_hits: int, n_leases: int) -> float:
     return round(1000 * high, 1)
 
 
-def max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_answers: int, n_tokens: int) -> float:
+def find_max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_answers: int, n_tokens: int) -> float:
     """Return the number of tokens per 1,000 that a cheat can replace undetected, in leases of this size."""
     chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
     replaced = 0.0
@@ -274,7 +276,7 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
     from train.sampling.vllm import VllmSampler
 
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
-    pair = Pair(engine, VerifierModel(path, dtype), _weights(path))
+    pair = Pair(engine, VerifierModel(path, dtype), _load_weights(path))
     honest_case, calibration = SamplingCase("honest"), draw_leases(CALIBRATION_LEASES, 0)
     thresholds = fit_thresholds(pair.measure_distances(calibration, honest_case))
     honest = pair.measure_distances(draw_leases(HONEST_LEASES, 1), honest_case)
@@ -297,13 +299,15 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
         "cases": found,
         "honest_turns": round(1000 * float(together.seed_mismatches.mean()), 3),
         "near_ties": round(1000 * float((gaps < thresholds.margins.limit).mean()), 2),
-        "turns": {f"{n} x {length:,}": max_replaced_tokens(gaps, thresholds, n, length) for n, length in LEASE_SIZES},
+        "turns": {
+            f"{n} x {length:,}": find_max_replaced_tokens(gaps, thresholds, n, length) for n, length in LEASE_SIZES
+        },
         "spread": round(spread, 4),
         "verification_share": round((verified - sampled) / (sampled - began), 4),
     }
 
 
-def _weights(path: Path) -> list[tuple[str, Any]]:
+def _load_weights(path: Path) -> list[tuple[str, Any]]:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -311,7 +315,7 @@ def _weights(path: Path) -> list[tuple[str, Any]]:
     return [(name, weight.detach()) for name, weight in model.named_parameters()]
 
 
-def random_model(folder: Path) -> Path:
+def save_random_model(folder: Path) -> Path:
     """Save a random model whose predictions are neither certain nor uniform."""
     import tokenizers
     import torch
@@ -355,13 +359,13 @@ def main() -> None:
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        path = random_model(Path(folder))
+        path = save_random_model(Path(folder))
         found = {
             "machine": describe_machine(),
             "lease": f"{ANSWERS} answers of {ANSWER_TOKENS} tokens",
             "calibration_leases": CALIBRATION_LEASES,
             "costs": measure_costs(),
-            "modelled": model_verification_share(),
+            "modelled": estimate_verification_share(),
             "pairs": {dtype: measure_pair(path, dtype) for dtype in ("float32", "bfloat16")},
         }
     save_results("verification", found)

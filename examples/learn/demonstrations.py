@@ -39,10 +39,10 @@ def body(task: Task, rng: random.Random, *, right: float = RIGHT) -> str:
         return task.right
     if rng.random() < SAME_MISTAKE / (1 - RIGHT):
         return random.Random(task.name).choice(task.wrong)
-    return _changed(task.right, rng)
+    return _change(task.right, rng)
 
 
-def _changed(body: str, rng: random.Random) -> str:
+def _change(body: str, rng: random.Random) -> str:
     """Replace one constant, sign or function name with another one."""
     match = rng.choice(list(_CHANGEABLE.finditer(body)))
     kind = next(kind for kind in _OTHERS if match[0] in kind)

@@ -37,7 +37,7 @@ class Problem(Protocol):
     def statement(self) -> str: ...
 
 
-def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
+def train_tokenizer(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
@@ -58,7 +58,7 @@ def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, pad_token=PADDING, chat_template=TEMPLATE)
 
 
-def model_for(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int) -> Qwen2ForCausalLM:
+def make_model(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int) -> Qwen2ForCausalLM:
     return Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=len(tokenizer),
@@ -90,20 +90,20 @@ def warm_up(
 
     teacher: module with functions `texts` and `demonstration`
     """
-    tokenizer = tokenizer_of(teacher.texts(learnt))
+    tokenizer = train_tokenizer(teacher.texts(learnt))
     torch.manual_seed(seed)
     rng = random.Random(seed)
-    model = model_for(tokenizer, hidden=hidden, layers=layers)
+    model = make_model(tokenizer, hidden=hidden, layers=layers)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / RAMP, (1 - step / steps) / DECAY, 1.0)
     )
-    prompts = {problem.statement: prompt(problem, tokenizer) for problem in learnt}
+    prompts = {problem.statement: encode_prompt(problem, tokenizer) for problem in learnt}
     began = time.monotonic()
     for step in range(1, steps + 1):
         chosen = [rng.choice(learnt) for _ in range(BATCH)]
         pairs = [(prompts[p.statement], tokenizer.encode(teacher.demonstration(p, rng) + END)) for p in chosen]
-        tokens, targets = padded(pairs, tokenizer.pad_token_id)
+        tokens, targets = pad(pairs, tokenizer.pad_token_id)
         loss = model(input_ids=tokens, labels=targets).loss  # right padding: no token attends to it
         optimizer.zero_grad()
         loss.backward()
@@ -116,12 +116,12 @@ def warm_up(
     tokenizer.save_pretrained(folder)
 
 
-def prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
+def encode_prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
     messages = PromptFormat().chat(problem.statement, "", Suite([]))
     return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
 
 
-def padded(pairs: Sequence[tuple[list[int], list[int]]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
+def pad(pairs: Sequence[tuple[list[int], list[int]]], padding: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return tokens of prompts and answers, and targets with -100 for all other positions; (BATCH, longest) each."""
     longest = max(len(prompt) + len(answer) for prompt, answer in pairs)
     tokens = torch.full((len(pairs), longest), padding)
