@@ -92,9 +92,9 @@ class SleepingSandbox(Sandbox):
         reader = ResponseReader()
         lanes = (SleepingLane(end, reader) for end in sockets)
         backend = WorkerBackend(lambda *_: next(lanes), workers=len(sockets), isolation="full", memory_mb=1 << 20)
-        backend.packages = ()  # type: ignore[misc]
         self._limit_clamp = None
         self._backend = backend  # type: ignore[assignment]
+        self._backend.packages = ()  # type: ignore[misc]
 
 
 def fork(function: Callable[[], object]) -> int:

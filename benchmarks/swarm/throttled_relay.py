@@ -59,7 +59,11 @@ def main() -> None:
     app: ASGIApp = Starlette(routes=[others, Mount("/", files)]) if others else files
     throttled = ThrottledApp(app, options["megabytes_per_second"] * 1e6, corrupt=options.get("corrupt", False))
     listener = socket.create_server(("127.0.0.1", 0))
-    serve(throttled, listener, threading.Event.wait, lambda: print(listener_url(listener), flush=True))
+
+    def wait(stop: threading.Event) -> None:
+        stop.wait()
+
+    serve(throttled, listener, wait, lambda: print(listener_url(listener), flush=True))
 
 
 if __name__ == "__main__":
