@@ -11,7 +11,6 @@ samples is an error, and unknown tasks are skipped with a warning. Several lines
 lists of one task are an error.
 """
 
-import hashlib
 import json
 import logging
 from collections import Counter
@@ -25,6 +24,7 @@ from msgspec import Struct
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
+from curate.reading.tables import path_sha256
 from curate.reading.text_files import open_text
 from curate.reading.values import shorten
 from train.evaluation.exercises import format_ids
@@ -77,8 +77,7 @@ class SampleFile:
     def as_table(self) -> dict[str, Any]:
         table = {"file": str(self.path), "field": self.field}
         if self.path.is_file():
-            with self.path.open("rb") as file:
-                table["file_sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+            table["file_sha256"] = path_sha256(self.path)
         return table
 
     def resolve_settings(self, protocol: str | None, suite: str, overrides: Mapping[str, Any]) -> EvaluationSettings:

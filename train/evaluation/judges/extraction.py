@@ -14,7 +14,7 @@ evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/ut
                     from the function on, appended to the prompt's text before the function; without a block, prompt
                     and completion
 evalplus            EvalPlus's: see evalplus_extraction.py
-evalplus-thinking   the same without the model's thinking, which EvalPlus's servers return separately
+evalplus-thinking   the same for the text after the model's thinking
 whole               the whole text, for models that continue the text of a program
 
 Only our own rule supports languages other than Python.
