@@ -96,16 +96,16 @@ def write(audit: DatasetAudit, folder: Path) -> None:
     chosen = "all rows" if audit.sample_size is None else f"a sample of {audit.sample_size}"
     text = f"The audit covers {chosen}; its seed is {audit.seed}. The content hash is {audit.content_hash}."
     title = Section(f"Audit of {audit.subject}", [Text(text)])
-    lines = [*render_markdown([title], level=1), *render_markdown(_sections(audit, _MAX_IN_MARKDOWN))]
+    lines = [*render_markdown([title], level=1), *render_markdown(_build_sections(audit, _MAX_IN_MARKDOWN))]
     write_atomic(folder / MARKDOWN, "\n".join(lines))
 
 
 def format_lines(audit: DatasetAudit) -> Iterator[str]:
     """Format the counts, the faults and some of the failures for a terminal."""
-    return render_terminal(_sections(audit, _MAX_ON_TERMINAL))
+    return render_terminal(_build_sections(audit, _MAX_ON_TERMINAL))
 
 
-def _sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
+def _build_sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]:
     counts = [
         ("rows", audit.n_rows),
         *((f"  not judged: {reason}", n) for reason, n in audit.not_judged.items()),
@@ -187,7 +187,7 @@ def audit_dataset(
         n_passed=len(chosen) - len(failures),
         n_duplicates=None,
         faults=tuple(map(str, integrity.faults)),
-        **_counts(dataset, failures),
+        **_count_failures_and_rows(dataset, failures),
     )
 
 
@@ -222,7 +222,7 @@ def _judge_all(
     with options.open(seed=None if options.backend == "http" else seed) as box:
         judgements = map_with_retries(load_unjudged(), judge, box)
         for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
-            journal.add(keys[problem.id], to_json(_journal_entry(judgement)))
+            journal.add(keys[problem.id], to_json(_build_journal_entry(judgement)))
     entries = journal.records(keys, partial(from_json, _JournalEntry))
     return [AuditFailure(id, entry.cause, entry.detail) for id, entry in entries.items() if entry.cause is not None]
 
@@ -234,7 +234,7 @@ def _compute_key(problem: Problem, seed: int) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _journal_entry(judgement: Judgement) -> _JournalEntry:
+def _build_journal_entry(judgement: Judgement) -> _JournalEntry:
     if judgement.accepted:
         return _JournalEntry(None, "")
     number, failed = next(
@@ -293,11 +293,11 @@ def audit_source(
         n_passed=n_judged - len(failures),
         n_duplicates=count.count_rejected("dedup"),
         faults=(),
-        **_counts(dataset, failures),
+        **_count_failures_and_rows(dataset, failures),
     )
 
 
-def _counts(dataset: Dataset, failures: Sequence[AuditFailure]) -> dict[str, Any]:
+def _count_failures_and_rows(dataset: Dataset, failures: Sequence[AuditFailure]) -> dict[str, Any]:
     """Return the remaining fields of an audit: its failures, and counts of the dataset's rows."""
     columns = ("multi_answer_suspect", "n_tests", "expected_answer")
     (counts,) = query(_COUNTS, rows=read_table(dataset, "data", columns))

@@ -225,7 +225,7 @@ class BuildState(Closeable):
                 yield id, Address(shard, number), rejection
 
         merged = heapq.merge(*map(of_shard, range(len(self.files))), key=lambda entry: entry[:2])
-        return ((address, rejection) for _, address, rejection in _sorted_rejections(merged))
+        return ((address, rejection) for _, address, rejection in _sort_rejections(merged))
 
     def write_tables(self, folder: Path) -> tuple[RowHasher, dict[str, int], dict[str, int]]:
         """Write `data/`, `rejected/` and `digests.parquet` into a folder.
@@ -284,7 +284,7 @@ def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
         pending = sorted(file.list_pending(index, rejected=stage.includes_rejected))
         for number in pending:
             row = load_row(file, number, stages)
-            _store_record(file, number, row, stage.examine(row, _no_sandbox), stages, index)
+            _store_record(file, number, row, stage.examine(row, _refuse_sandbox), stages, index)
     return len(pending)
 
 
@@ -305,7 +305,7 @@ def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[i
                 verified += problem.verified
                 yield to_row(problem)
 
-        rejections = (rejection for _, _, rejection in _sorted_rejections(file.iter_rejections()))
+        rejections = (rejection for _, _, rejection in _sort_rejections(file.iter_rejections()))
         write_part(kept(), COLUMNS, shard.folder / KEPT, rewards=True)
         write_part(map(make_rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, rewards=False)
         return file.count("rejected_by IS NULL"), verified
@@ -352,13 +352,13 @@ def _discard_stale_records(file: WorkFile, stages: list[Stage], index: int) -> N
             file.discard_record(number, stage.name, index)
 
 
-def _sorted_rejections(rows: Iterable[tuple[bytes, Ref, Rejection]]) -> Iterator[tuple[bytes, Ref, Rejection]]:
+def _sort_rejections(rows: Iterable[tuple[bytes, Ref, Rejection]]) -> Iterator[tuple[bytes, Ref, Rejection]]:
     """Sort rejections by id, stage, reason and detail; the input is sorted by id."""
     for _, group in groupby(rows, key=lambda entry: entry[0]):
         yield from sorted(group, key=lambda entry: (entry[2].stage, entry[2].reason, entry[2].detail))
 
 
-def _no_sandbox(seed: int) -> Sandbox:
+def _refuse_sandbox(seed: int) -> Sandbox:
     raise CurateError("a stage that executes programs needs a seed: set `seed` in its class")
 
 

@@ -268,7 +268,7 @@ class _Translator:
         found, sql = self._translate_any(node)
         if found not in types:
             wanted = " or ".join(one.value for one in types)
-            raise _error_at(node, f"expected {wanted}, not {found.value}")
+            raise _build_error(node, f"expected {wanted}, not {found.value}")
         return found, sql
 
     def _translate_any(self, node: Node) -> tuple[ValueType, str]:
@@ -288,12 +288,12 @@ class _Translator:
         if kind == "COMPARE_IN":
             item, *others = node["children"]
             if len(others) == 1:
-                raise _error_at(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
+                raise _build_error(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
             return self._translate_in_list(item, others)
         if kind in ("COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"):
-            raise _error_at(node, "only null can follow `is`")
+            raise _build_error(node, "only null can follow `is`")
         if kind not in _OPERATIONS:
-            raise _error_at(node, _SYNTAX)
+            raise _build_error(node, _SYNTAX)
         sides = [node[side] for side in ("left", "right", "input", "lower", "upper") if side in node]
         return self._translate_operation(_OPERATIONS[kind], sides or node["children"])
 
@@ -314,7 +314,7 @@ class _Translator:
         else:
             text = self._read_literal(node)
         if text is not None and "\\" in text and begin != b"e":
-            raise _error_at(
+            raise _build_error(
                 node, "a text with a backslash. Write r'...' for a literal backslash, e'...' for an escape sequence"
             )
         return text
@@ -329,12 +329,12 @@ class _Translator:
     def _translate_column(self, node: Node) -> tuple[ValueType, str]:
         self._reject_null(node)
         if len(node["column_names"]) > 1:
-            raise _error_at(node, _NO_METHODS)
+            raise _build_error(node, _NO_METHODS)
         name = node["column_names"][0]
         if name in _FUNCTION_NAMES:
-            raise _error_at(node, f"{name} is a function. Write {name}(...)")
+            raise _build_error(node, f"{name} is a function. Write {name}(...)")
         if name not in NAMES:
-            raise _error_at(node, _describe_unknown_name("name", name, NAMES))
+            raise _build_error(node, _describe_unknown_name("name", name, NAMES))
         self.names.add(name)
         if name in SUITE_VALUES:
             return SUITE_VALUES[name], f'"{name}"'
@@ -347,7 +347,7 @@ class _Translator:
         name, arguments = node["function_name"], [argument["expression"] for argument in node["arguments"]]
         begin = node["query_location"]
         if self._source[:begin].endswith(b".") or len(node["qualified_name"]["path"]) > 1:
-            raise _error_at(node, _NO_METHODS)
+            raise _build_error(node, _NO_METHODS)
         if node["is_operator"] and (name, len(arguments)) in _OPERATIONS:
             return self._translate_operation(_OPERATIONS[name, len(arguments)], arguments)
         is_written = self._source[begin:].lower().startswith(name.encode())
@@ -355,16 +355,16 @@ class _Translator:
             return self._translate_in(*arguments)
         if name not in _FUNCTION_NAMES or node["is_operator"]:
             if not is_written or node["is_operator"]:
-                raise _error_at(node, "a list can only follow `in`" if name in _LISTS else _SYNTAX)
-            raise _error_at(node, _describe_unknown_name("function", name, _FUNCTION_NAMES))
+                raise _build_error(node, "a list can only follow `in`" if name in _LISTS else _SYNTAX)
+            raise _build_error(node, _describe_unknown_name("function", name, _FUNCTION_NAMES))
         is_plain = not (node["distinct"] or node["filter"] or node["order_bys"]["orders"] or node["export_state"])
         if not is_plain or any(argument["name"] for argument in node["arguments"]):
-            raise _error_at(node, f"{name} takes plain arguments")
+            raise _build_error(node, f"{name} takes plain arguments")
         if name in _MODEL_FUNCTIONS:
             return _NUMBER, _MODEL_FUNCTIONS[name].format(self._read_model(node, arguments).replace('"', '""'))
         n = _FUNCTIONS[name].n_arguments
         if len(arguments) != n:
-            raise _error_at(node, f"{name} takes {n} argument{'s' * (n > 1)}, not {len(arguments)}")
+            raise _build_error(node, f"{name} takes {n} argument{'s' * (n > 1)}, not {len(arguments)}")
         if name == "matches":
             self._check_pattern(arguments[1])
         return self._translate_operation(_FUNCTIONS[name], arguments)
@@ -374,12 +374,12 @@ class _Translator:
 
         pattern = self._read_text(node)
         if pattern is None:
-            raise _error_at(node, "the pattern must be a text in quotes")
+            raise _build_error(node, "the pattern must be a text in quotes")
         try:
             _connect_parser().execute("SELECT regexp_matches('', ?)", [pattern])
         except duckdb.Error as error:
             reason = str(error).partition(": ")[2].splitlines()[0]
-            raise _error_at(node, f"not a regular expression of RE2 ({reason})") from None
+            raise _build_error(node, f"not a regular expression of RE2 ({reason})") from None
 
     def _read_model(self, node: Node, arguments: Sequence[Node]) -> str:
         sampled = ", ".join(self._sampled) or "no model"
@@ -388,9 +388,9 @@ class _Translator:
             model = self._sampled[0]
         if model is None:
             see = "" if self._sampled else ", see `curate difficulty`"
-            raise _error_at(node, f"name the model in quotes. Sampled: {sampled}{see}")
+            raise _build_error(node, f"name the model in quotes. Sampled: {sampled}{see}")
         if model not in self._sampled:
-            raise _error_at(node, f"{model} was not sampled on this dataset. Sampled: {sampled}")
+            raise _build_error(node, f"{model} was not sampled on this dataset. Sampled: {sampled}")
         self.models.add(model)
         return model
 
@@ -401,7 +401,7 @@ class _Translator:
         found, sql = self._translate_typed(whole, _TEXTS, _NUMBERS, _TEXT)
         wanted = _NUMBER if found is _NUMBERS else _TEXT
         if item_type is not wanted:
-            raise _error_at(item, f"expected {wanted.value}, not {item_type.value}")
+            raise _build_error(item, f"expected {wanted.value}, not {item_type.value}")
         if found is _TEXT:
             return _BOOL, f"contains({sql}, {item_sql})"
         return _BOOL, f"if({item_sql} IS NULL, NULL, list_contains({sql}, {item_sql}))"
@@ -417,7 +417,7 @@ class _Translator:
     def _reject_null(node: Node) -> None:
         is_null = node["type"] == "VALUE_CONSTANT" and node["literal"]["kind"] == "NULL_LITERAL"
         if is_null or (node["type"] == "COLUMN_REF" and node["column_names"] == ["None"]):
-            raise _error_at(node, _NULL)
+            raise _build_error(node, _NULL)
 
 
 def _translate_constant(node: Node) -> tuple[ValueType, str]:
@@ -428,15 +428,15 @@ def _translate_constant(node: Node) -> tuple[ValueType, str]:
         case "BOOLEAN":
             return _BOOL, literal["text"].upper()
         case "NULL_LITERAL":
-            raise _error_at(node, _NULL)
-    raise _error_at(node, "not a number, text, true or false")
+            raise _build_error(node, _NULL)
+    raise _build_error(node, "not a number, text, true or false")
 
 
 def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _error_at(node: Node, reason: str) -> _InvalidExpressionError:
+def _build_error(node: Node, reason: str) -> _InvalidExpressionError:
     offset = node.get("query_location", len(_PREFIX))
     return _InvalidExpressionError(offset if offset < 2**63 else len(_PREFIX), reason)
 

@@ -89,7 +89,7 @@ def derive(
         before = [dataset.manifest for dataset in inputs]
         if files is None:
             rows = with_progress(
-                _remaining(inputs, removed), "write", progress, total=sum(m.n_kept for m in before) - len(removed)
+                _iter_remaining(inputs, removed), "write", progress, total=sum(m.n_kept for m in before) - len(removed)
             )
             write_table(_hash_rows(rows, hasher, kept, verified), COLUMNS, final / "data")
         else:
@@ -105,7 +105,7 @@ def derive(
         if files is None:
             write_digests(hasher, final)
             evidence = (
-                _evidence(dataset, _removed_of_input(index, removed), kept_elsewhere=removed_rows_kept_elsewhere)
+                _iter_evidence(dataset, _select_removed(index, removed), kept_elsewhere=removed_rows_kept_elsewhere)
                 for index, dataset in enumerate(inputs)
             )
             write_table(heapq.merge(*evidence, key=sort_key), EVIDENCE_COLUMNS, final / EVIDENCE)
@@ -114,7 +114,7 @@ def derive(
             plan=plan,
             content_hash=hasher.content_hash if files is None else hash_files(copies, final),
             reward_hash=hasher.reward_hash if files is None else "",
-            counts=_counts(before, removed.values(), kept, None if files else verified),
+            counts=_build_counts(before, removed.values(), kept, None if files else verified),
             recipe=recipe,
             **(changes or {}),
         )
@@ -134,15 +134,15 @@ def find_existing_parent(out: Path) -> Path:
     return next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
 
 
-def _remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> Iterator[Row]:
-    def of_input(index: int, dataset: Dataset) -> Iterator[Row]:
+def _iter_remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> Iterator[Row]:
+    def iter_input(index: int, dataset: Dataset) -> Iterator[Row]:
         rows = enumerate(dataset.rows("data", list(COLUMNS)))
         return (row for position, row in rows if (index, position) not in removed)
 
-    return heapq.merge(*(of_input(index, dataset) for index, dataset in enumerate(inputs)), key=itemgetter("id"))
+    return heapq.merge(*(iter_input(index, dataset) for index, dataset in enumerate(inputs)), key=itemgetter("id"))
 
 
-def _removed_of_input(index: int, removed: Mapping[Key, Rejection]) -> dict[int, Rejection]:
+def _select_removed(index: int, removed: Mapping[Key, Rejection]) -> dict[int, Rejection]:
     return {position: rejection for (number, position), rejection in removed.items() if number == index}
 
 
@@ -154,7 +154,7 @@ def _hash_rows(rows: Iterable[Row], hasher: RowHasher, kept: "Counter[str]", ver
         yield hasher.add(row)
 
 
-def _evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewhere: bool) -> Iterator[Row]:
+def _iter_evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewhere: bool) -> Iterator[Row]:
     """Yield the input's rows of the table `evidence`, and new ones with the statements of its removed rows.
 
     removed: rejections by position
@@ -168,7 +168,7 @@ def _evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewh
     return heapq.merge(before, after, key=sort_key)
 
 
-def _counts(
+def _build_counts(
     before: Iterable[Manifest],
     removed: Iterable[Rejection],
     kept: Mapping[str, int],

@@ -47,7 +47,7 @@ class MeteredSandbox:
         try:
             judgement = self._sandbox.judge(program, suite, run_all=run_all, keep_outputs=keep_outputs)
         except RefereeError as error:
-            judgement = _rejecting_judgement(error, suite)
+            judgement = _build_rejection(error, suite)
         self.spent_seconds += sum_cpu_seconds(judgement)
         return judgement
 
@@ -59,7 +59,7 @@ class MeteredSandbox:
         judgements: dict[int, Judgement] = {}
         for index, result in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
             if isinstance(result, RefereeError):
-                result = _rejecting_judgement(result, pairs[index][1])
+                result = _build_rejection(result, pairs[index][1])
             if isinstance(result, Exception):
                 raise result
             judgements[index] = result
@@ -72,7 +72,7 @@ class MeteredSandbox:
         return result
 
 
-def _rejecting_judgement(error: RefereeError, suite: Suite) -> Judgement:
+def _build_rejection(error: RefereeError, suite: Suite) -> Judgement:
     case = CaseJudgement(Verdict.WRONG_ANSWER, 0.0, 0.0, 0.0, str(error))
     return Judgement(Verdict.WRONG_ANSWER, (case,), len(suite.cases))
 
@@ -134,7 +134,7 @@ def map_with_retries(
     Raises CurateError after FAILURES_IN_A_ROW consecutive sandbox failures, and all other exceptions of `work`.
     """
 
-    def attempt(item: Item) -> tuple[Item, Result | SandboxError]:
+    def call_work(item: Item) -> tuple[Item, Result | SandboxError]:
         try:
             return item, work(item)
         except SandboxError as error:
@@ -145,7 +145,7 @@ def map_with_retries(
     while True:
         failed: list[Item] = []
         # Two items per worker: one is prepared while the programs of the other run.
-        for _, attempted in map_results(attempt, remaining, threads=2 * sandbox.workers):
+        for _, attempted in map_results(call_work, remaining, threads=2 * sandbox.workers):
             if isinstance(attempted, Exception):
                 raise attempted
             item, result = attempted

@@ -235,7 +235,7 @@ def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[
     For models not sampled on a kept row, the rates of a removed row with the same id, problem and tests count.
     """
 
-    def sampled_task(key: Key) -> tuple[object, ...]:
+    def get_task(key: Key) -> tuple[object, ...]:
         problem = rows.load(key)
         return problem.id, problem.statement, problem.starter_code, problem.tests.with_trials(())
 
@@ -250,7 +250,7 @@ def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[
             kept = kept_by_removed.get(key)
             if kept is None:
                 kept_rates[rate["id"], rate["model"]] = rate
-            elif rows.get_id(kept) == rate["id"] and sampled_task(key) == sampled_task(kept):
+            elif rows.get_id(kept) == rate["id"] and get_task(key) == get_task(kept):
                 removed_rates.setdefault((rate["id"], rate["model"]), rate)
     merged = removed_rates | kept_rates
     return [merged[key] for key in sorted(merged)]

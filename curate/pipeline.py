@@ -188,8 +188,8 @@ def _plan(
         "source_options": {name: table.options for name, table in tables if table.options},
         **to_json(options),
     }
-    described = _stages_as_json(stages)
-    if described != _stages_as_json(default_stages(options)):
+    described = _serialize_stages(stages)
+    if described != _serialize_stages(default_stages(options)):
         configuration["stages"] = described
     if packages:
         configuration["packages"] = to_json(packages)
@@ -198,7 +198,7 @@ def _plan(
     return Plan(installed_version(DISTRIBUTION) or "not installed", inputs, configuration, against)
 
 
-def _stages_as_json(stages: Sequence[Stage]) -> Any:
+def _serialize_stages(stages: Sequence[Stage]) -> Any:
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
 

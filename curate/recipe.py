@@ -191,17 +191,17 @@ def _with_options(source: Any) -> Any:
 
 def to_table(recipe: Recipe) -> Table:
     """Return the recipe as a table without empty values. `from_table` is the inverse."""
-    table: Table = _without_empty(to_json(recipe))
+    table: Table = _omit_empty(to_json(recipe))
     for source in table["sources"]:
         source |= source.pop("options", {})
     return table
 
 
-def _without_empty(value: Any) -> Any:
+def _omit_empty(value: Any) -> Any:
     if isinstance(value, Mapping):
-        kept = {key: _without_empty(item) for key, item in value.items()}
+        kept = {key: _omit_empty(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item is not None and item not in ("", [], {})}
-    return [_without_empty(item) for item in value] if isinstance(value, list) else value
+    return [_omit_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def create_build_recipe(
@@ -231,12 +231,12 @@ def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> T
     """Return the recipe with a further section; None if no recipe can express this order of steps."""
     if recipe is None or any(name in recipe for name in STEPS[STEPS.index(section) :]):
         return None
-    return {**recipe, section: _without_empty(to_json(content))}
+    return {**recipe, section: _omit_empty(to_json(content))}
 
 
 def with_evaluation_sets(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
     """Return the recipe with further evaluation sets; None if a step follows the build."""
     if recipe is None or any(name in recipe for name in STEPS):
         return None
-    sets = [_without_empty(to_json(EvaluationSetConfig.parse(argument))) for argument in against]
+    sets = [_omit_empty(to_json(EvaluationSetConfig.parse(argument))) for argument in against]
     return {**recipe, "against": [*recipe.get("against", ()), *sets]}

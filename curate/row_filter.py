@@ -74,7 +74,7 @@ def write_filtered(
     options = {"where": list(result.condition_counts)}
     plan = create_step_plan(origin.manifest, "filter", options, result.removed.values())
     tables = solve_rates.remaining_tables(origin, {rejection.id for rejection in result.removed.values()})
-    recipe = recipe or _recipe(origin.manifest, result)
+    recipe = recipe or _build_recipe(origin.manifest, result)
     return derive([origin], result.removed, plan, tables, out, overwrite=overwrite, recipe=recipe), result
 
 
@@ -89,7 +89,7 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
     removed: dict[Key, Rejection] = {}
     n_rows = 0
     with translate_read_errors(origin.path):  # the JSON text of tests may be damaged
-        rows = evaluate(conditions, _batches(origin, conditions), solved)
+        rows = evaluate(conditions, _iter_batches(origin, conditions), solved)
         for id, source, *values in with_progress(rows, "filter", progress, total=origin.manifest.n_kept):
             failed = None
             for condition, holds in zip(conditions, values, strict=True):
@@ -97,24 +97,24 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
                 if not holds and failed is None:
                     failed = condition, holds
             if failed is not None:
-                removed[0, n_rows] = _rejection(id, source, *failed)
+                removed[0, n_rows] = _build_rejection(id, source, *failed)
             n_rows += 1
     return FilterResult(n_rows, counts, removed, any(condition.models for condition in conditions))
 
 
-def _batches(origin: Dataset, conditions: Sequence[Condition]) -> "Iterator[pa.RecordBatch]":
+def _iter_batches(origin: Dataset, conditions: Sequence[Condition]) -> "Iterator[pa.RecordBatch]":
     columns = frozenset[str]().union(*(condition.columns for condition in conditions))
     if missing := columns - origin.columns("data"):
         raise CurateError(f"{origin.path}: its rows have no {', '.join(sorted(missing))}. Build it again.")
     return origin.batches("data", sorted(columns), rows=_ROWS_WITH_TESTS if "tests" in columns else _ROWS)
 
 
-def _rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:
+def _build_rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:
     reason = UNKNOWN if holds is None else NOT_MATCHING
     return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
 
 
-def _recipe(origin: Manifest, result: FilterResult) -> Mapping[str, Any] | None:
+def _build_recipe(origin: Manifest, result: FilterResult) -> Mapping[str, Any] | None:
     if result.uses_models and "difficulty" not in (origin.recipe or {}):
         return None  # it lacks the sampling of the models
     return with_step(origin.recipe, "filter", FilterConfig(tuple(result.condition_counts)))

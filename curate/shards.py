@@ -139,7 +139,7 @@ class ShardPool:
             yield from enumerate(function(*call) for call in calls)
             return
         if self._options.backend == "ray" and not here:
-            with _ray_connection(self._options.address or "auto") as ray:
+            with _connect_to_ray(self._options.address or "auto") as ray:
                 if _all_nodes_see(ray, [call[0] for call in calls]):
                     yield from _map_on_ray(ray, function, calls)
                     return
@@ -197,11 +197,11 @@ def _all_nodes_see(ray: Any, shards: Sequence["Shard"]) -> bool:
     seen = []
     for node in nodes:
         there = NodeAffinitySchedulingStrategy(node, soft=False)
-        seen.append(ray.remote(num_cpus=0, scheduling_strategy=there)(_exist).remote(paths))
+        seen.append(ray.remote(num_cpus=0, scheduling_strategy=there)(_do_all_exist).remote(paths))
     return all(ray.get(seen))
 
 
-def _exist(paths: Sequence[str]) -> bool:
+def _do_all_exist(paths: Sequence[str]) -> bool:
     return all(map(os.path.exists, paths))
 
 
@@ -224,7 +224,7 @@ def _map_on_ray(
 
 
 @contextmanager
-def _ray_connection(address: str) -> Iterator[Any]:
+def _connect_to_ray(address: str) -> Iterator[Any]:
     """Yield the module ray, connected to the cluster. An existing connection stays open."""
     import curate
     from sandbox.backends.ray import connect  # raises an error with the install command if Ray is missing

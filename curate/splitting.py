@@ -202,7 +202,7 @@ def assign_parts(
     free = set(order)
     for part, size in sizes.items():
         wanted = size if isinstance(size, int) else max(round(size * len(ids)), 1)
-        for cluster in _draw_clusters([c for c in order if c in free], wanted, members, source_of, Counter(sources)):
+        for cluster in _take_clusters([c for c in order if c in free], wanted, members, source_of, Counter(sources)):
             free.remove(cluster)
             for row in members[cluster]:
                 parts[row] = part
@@ -221,7 +221,7 @@ def _hash_id(id: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\n{id}".encode()).digest()
 
 
-def _draw_clusters(
+def _take_clusters(
     order: Sequence[int],
     wanted: int,
     members: Mapping[int, Sequence[int]],

@@ -128,12 +128,12 @@ class WorkFile(Closeable):
         Reference time and number of tests predict the duration.
         """
         order = "cpu_seconds DESC, n_tests DESC, number"
-        query = f"SELECT number FROM item WHERE {_pending_sql(rejected)} ORDER BY {order}"
+        query = f"SELECT number FROM item WHERE {_build_pending_sql(rejected)} ORDER BY {order}"
         return [number for (number,) in self._connection.execute(query, (stage,))]
 
     def count_pending(self, stage: int, *, rejected: bool) -> int:
         """Return the number of problems that a stage must examine. rejected: whether to include rejected problems"""
-        return self.count(_pending_sql(rejected), stage)
+        return self.count(_build_pending_sql(rejected), stage)
 
     def save_result(
         self,
@@ -155,7 +155,7 @@ class WorkFile(Closeable):
             self._connection.execute(
                 "UPDATE item SET next_stage = ?, rejected_by = ?, rejection = ?, verified = ?, n_tests = ?, "
                 "cpu_seconds = ? WHERE number = ?",
-                (next_stage, stage, text, *_item_columns(problem), number),
+                (next_stage, stage, text, *_get_item_columns(problem), number),
             )
 
     def reject(self, stage: int, rejections: Iterable[tuple[int, Rejection]]) -> None:
@@ -263,7 +263,7 @@ class NewWorkFile:
         next_stage  index of the first stage that must examine the problem; None for no stage
         """
         values = (
-            (None, None, *_item_columns(item))
+            (None, None, *_get_item_columns(item))
             if isinstance(item, Problem)
             else (BEFORE_STAGES, _dump(item), False, 0, 0.0)
         )
@@ -306,12 +306,12 @@ def create_work_file(folder: Path) -> Iterator[NewWorkFile]:
     finally:
         new.close()
     for path in (*temporary.iterdir(), temporary):
-        _fsync(path)
+        _fsync_path(path)
     temporary.rename(folder)
-    _fsync(folder.parent)
+    _fsync_path(folder.parent)
 
 
-def _fsync(path: Path) -> None:
+def _fsync_path(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -337,11 +337,11 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None)
 
 
-def _pending_sql(rejected: bool) -> str:
+def _build_pending_sql(rejected: bool) -> str:
     return "next_stage = ?" + ("" if rejected else " AND rejected_by IS NULL")
 
 
-def _item_columns(problem: Problem) -> tuple[bool, int, float]:
+def _get_item_columns(problem: Problem) -> tuple[bool, int, float]:
     return problem.verified, len(problem.tests.cases), problem.cpu_seconds or 0.0
 
 

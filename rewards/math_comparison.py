@@ -113,7 +113,7 @@ def _are_equal(expected: list[Reading], given: list[Reading]) -> bool:
         return False
     if any(_find_equations(reading) or getattr(reading, "is_Relational", False) for reading in expected):
         return True
-    return all(_stands_for_its_right_side(chain) for reading in given for chain in _find_equations(reading))
+    return all(_is_equal_to_right_side(chain) for reading in given for chain in _find_equations(reading))
 
 
 def _find_equations(reading: Reading) -> list[list[Reading]]:
@@ -132,28 +132,28 @@ def _is_equation(reading: Reading) -> bool:
     return type(reading).__name__ == "Equality"
 
 
-def _stands_for_its_right_side(chain: list[Reading]) -> bool:
+def _is_equal_to_right_side(chain: list[Reading]) -> bool:
     from math_verify import verify
 
     first, *others = chain
     doubtful = [equation for equation in others if not equation.free_symbols]
-    if not _consists_of_names(first.lhs):
+    if not _has_only_names(first.lhs):
         doubtful.append(first)
     return all(verify([equation.rhs], [equation.lhs], timeout_seconds=None) for equation in doubtful)
 
 
-def _consists_of_names(side: Reading) -> bool:
+def _has_only_names(side: Reading) -> bool:
     """Return whether a side has names, and no numbers other than exponents and signs."""
     if getattr(side, "is_Symbol", False) or str(side) == "E":  # sympy parses the letter e as the number
         return True
     if getattr(side, "is_Function", False):
         return bool(side.free_symbols) or type(type(side)).__name__ == "UndefinedFunction"  # f(2)
     if getattr(side, "is_Pow", False):
-        return _consists_of_names(side.base)
+        return _has_only_names(side.base)
     parts = getattr(side, "args", ())
     if getattr(side, "is_Mul", False):
         parts = [part for part in parts if part != -1]
-    return bool(parts) and all(_consists_of_names(part) for part in parts)
+    return bool(parts) and all(_has_only_names(part) for part in parts)
 
 
 _GROUP = r"\\(?:text(?:rm|bf|it)?|mathrm|mbox|operatorname)\s*+\{"

@@ -127,7 +127,7 @@ def command(
             click.echo(read_recipe_text(recipe), nl=False)
         return
     with report_user_errors(CurateError, ValueError, OSError):
-        merged = _recipe(recipe, sources, against, chosen, sandbox.packages)
+        merged = _build_recipe(recipe, sources, against, chosen, sandbox.packages)
     if show_recipe:
         from curate.recipe import to_table
         from curate.recipes.toml_writer import to_toml
@@ -151,7 +151,7 @@ def _refuse_options(chosen: dict[str, Any]) -> None:
             raise click.UsageError(f"{option} conflicts with the recipe. Write it into the recipe: [build] {name}")
 
 
-def _recipe(
+def _build_recipe(
     given: str | None, sources: Sequence[str], against: Sequence[str], chosen: dict[str, Any], packages: tuple[str, ...]
 ) -> "Recipe":
     """Return the recipe argument, changed by the options; without one, the recipe of the options.
@@ -205,7 +205,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
 
     interrupted = f"progress is saved in {out}; run the same command to continue"
     # OSError: an unreadable input or an unwritable folder. Sampling models raises the other exceptions.
-    kinds: list[type[Exception]] = [CurateError, OSError, *_errors_of_training(recipe)]
+    kinds: list[type[Exception]] = [CurateError, OSError, *_import_training_errors(recipe)]
     with report_user_errors(*kinds, interrupt_message=interrupted), ProgressBar() as progress:
         for step in run(recipe, out, sandbox=sandbox, measure=_sample_models, overwrite=overwrite, progress=progress):
             progress.close()
@@ -235,7 +235,7 @@ def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
     print_hashes(manifest)
 
 
-def _errors_of_training(recipe: "Recipe") -> list[type[Exception]]:
+def _import_training_errors(recipe: "Recipe") -> list[type[Exception]]:
     if recipe.difficulty is None:
         return []
     from sandbox import SandboxError

@@ -28,7 +28,9 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _first_sentence(load_command(name))) for name in self.list_commands(ctx)])
+            formatter.write_dl(
+                [(name, _extract_first_sentence(load_command(name))) for name in self.list_commands(ctx)]
+            )
 
 
 @cache
@@ -47,7 +49,7 @@ def load_command(name: str) -> click.Command:
     return command
 
 
-def _first_sentence(command: click.Command) -> str:
+def _extract_first_sentence(command: click.Command) -> str:
     return " ".join((command.help or "").split()).partition(". ")[0].removesuffix(".") + "."
 
 
@@ -56,13 +58,13 @@ def _show_version(context: click.Context, option: click.Parameter, is_set: bool)
         from importlib.metadata import PackageNotFoundError, version
 
         try:
-            click.echo(f"curate-code {version('curate-code')}, {_origin()}")
+            click.echo(f"curate-code {version('curate-code')}, {_describe_origin()}")
         except PackageNotFoundError:
             raise click.ClickException(f"{_HERE} is a source tree that is not installed. Type: make setup") from None
         context.exit()
 
 
-def _origin() -> str:
+def _describe_origin() -> str:
     """Describe the commit of an installed distribution, or else the folder of the packages."""
     try:
         return f"built from commit {(_HERE / 'curate' / 'commit.txt').read_text().strip()}"

@@ -42,10 +42,10 @@ def command(dataset: Path, as_json: bool) -> None:
         sections = [
             section for chapter in build_chapters(counted) if chapter.id != "making" for section in chapter.sections
         ]
-        print_lines([*_head(counted), *render_terminal(sections)])
+        print_lines([*_format_head(counted), *render_terminal(sections)])
 
 
-def _head(numbers: "Numbers") -> Iterator[str]:
+def _format_head(numbers: "Numbers") -> Iterator[str]:
     sources, dataset = numbers["funnel"]["sources"].values(), numbers["dataset"]
     kept, read = (sum(count[name] for count in sources) for name in ("kept", "read"))
     yield f"{kept} of {read} problems were kept"

@@ -74,10 +74,10 @@ def make_evidence_row(rejection: Rejection, statement: str, test: EvidenceTest |
     row |= {"statement": excerpt(statement)}
     answers = test.answers if test else ()
     row |= {
-        "programs": _excerpts(program.source for program, _ in answers),
+        "programs": _shorten_texts(program.source for program, _ in answers),
         "program_languages": [program.language for program, _ in answers],
         "verdicts": [answer.verdict.value for _, answer in answers],
-        "messages": _excerpts(answer.detail for _, answer in answers),
+        "messages": _shorten_texts(answer.detail for _, answer in answers),
         "outputs": [answer.output for _, answer in answers],
     }
     if test is not None:
@@ -117,7 +117,7 @@ def describe_judging(row: dict[str, Any]) -> str:
     return f"{kinds[row['kind']]}, checker {row['checker']}"
 
 
-def _excerpts(texts: Iterable[str]) -> list[str]:
+def _shorten_texts(texts: Iterable[str]) -> list[str]:
     return [excerpt(text) for text in texts]
 
 

@@ -123,7 +123,7 @@ def _index_lines(path: Path) -> tuple[dict[str, int], int]:
                 damaged.append(number)
             end += len(line)
     if damaged:
-        raise _damage_error(path, damaged)
+        raise _build_damage_error(path, damaged)
     return offsets, end
 
 
@@ -151,10 +151,10 @@ def _load(path: Path, offset: int, read: Callable[[Any], Result]) -> Result:
             return read(record)
         except ValueError as error:
             file.seek(0)
-            raise _damage_error(path, [file.read(offset).count(b"\n") + 1], f" ({error})") from error
+            raise _build_damage_error(path, [file.read(offset).count(b"\n") + 1], f" ({error})") from error
 
 
-def _damage_error(path: Path, lines: Sequence[int], reason: str = "") -> CurateError:
+def _build_damage_error(path: Path, lines: Sequence[int], reason: str = "") -> CurateError:
     named = lines[:_MAX_NAMED]
     more = f" and {len(lines) - len(named)} more" if len(lines) > len(named) else ""
     deletion = ";".join(f"{number}d" for number in named)

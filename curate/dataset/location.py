@@ -15,7 +15,7 @@ def resolve_dataset_folder(location: str | Path) -> Path:
 
     Returns a local path unchecked. Raises CurateError if the Hub has no such dataset, or if curate did not build it.
     """
-    if not _on_hub(location):
+    if not _is_hub_id(location):
         return Path(location).expanduser()
     folder = download_dataset(location)
     if folder is None:
@@ -31,7 +31,7 @@ def require_local_folder(location: str | Path, command: str) -> Path:
 
     command  the command line before the dataset, for the message
     """
-    if _on_hub(location):
+    if _is_hub_id(location):
         name, _, revision = str(location).partition("@")
         copy = name.partition("/")[2]
         at = f" --revision {revision}" if revision else ""
@@ -47,14 +47,14 @@ def download_dataset(location: str | Path) -> Path | None:
 
     Raises CurateError if the download fails.
     """
-    if not _on_hub(location):
+    if not _is_hub_id(location):
         return None
     if not (_download(str(location), [MANIFEST]) / MANIFEST).is_file():
         return None
     return _download(str(location), None)
 
 
-def _on_hub(location: str | Path) -> bool:
+def _is_hub_id(location: str | Path) -> bool:
     """Return whether this is a Hub id. If a folder `data` exists, `data/taco` is a mistyped path."""
     path = Path(location).expanduser()
     return not path.exists() and bool(HUB_ID.fullmatch(str(location))) and not Path(path.parts[0]).exists()

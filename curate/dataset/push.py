@@ -62,13 +62,13 @@ def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revisi
         )
     except Exception as error:  # the Hub client raises errors of half a dozen libraries
         raise CurateError(
-            f"{repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_advise(error)} "
+            f"{repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_suggest_remedy(error)} "
             f"The Hub is {constants.ENDPOINT}."
         ) from error
     return str(commit.commit_url)
 
 
-def _advise(error: Exception) -> str:
+def _suggest_remedy(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status == 401:
         return "The Hub rejects your token. Run: hf auth login."

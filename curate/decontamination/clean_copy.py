@@ -72,7 +72,7 @@ def write_clean_copy(
         tables,
         out,
         overwrite=overwrite,
-        changes={"decontamination": _sets(earlier, findings)},
+        changes={"decontamination": _merge_set_counts(earlier, findings)},
         timer=("decontaminate", started),
         files=None if origin is not None and origin.manifest.build is not None else files,
         recipe=with_evaluation_sets(origin.manifest.recipe, against) if origin is not None else None,
@@ -88,7 +88,7 @@ def _plan(origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[Eva
     return Plan(metadata.version("curate-code"), {"dataset": inputs}, {"text": text}, sets)
 
 
-def _sets(earlier: Mapping[str, SetCounts], findings: ContaminationResult) -> dict[str, SetCounts]:
+def _merge_set_counts(earlier: Mapping[str, SetCounts], findings: ContaminationResult) -> dict[str, SetCounts]:
     """Return the counts of all sets, including those of earlier comparisons, with numbers for repeated names."""
     counts = dict(earlier)
     for name, count in findings.counts.items():

@@ -86,12 +86,12 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
         candidates[overlap.text_index].append(
             _Candidate(evaluations[set_index].name, item.id, overlap.rule, overlap.share, overlap)
         )
-    hits = [hit for position, row in rows(candidates) for hit in _hits(position, row, candidates[position], index)]
+    hits = [hit for position, row in rows(candidates) for hit in _iter_hits(position, row, candidates[position], index)]
     counts = {
-        evaluation.name: _counts([hit for hit in hits if hit.set == evaluation.name], evaluation, n_rows)
+        evaluation.name: _count_verdicts([hit for hit in hits if hit.set == evaluation.name], evaluation, n_rows)
         for evaluation in evaluations
     }
-    return ContaminationResult(hits, _rejections(hits), counts)
+    return ContaminationResult(hits, _build_rejections(hits), counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class _Candidate:
     common: str | PassageOverlap
 
 
-def _hits(
+def _iter_hits(
     position: int, row: TrainingRow, candidates: Sequence[_Candidate], index: PassageIndex
 ) -> Iterator[ContaminationHit]:
     """Yield a hit for each item, by its strongest rule; the strongest hit first."""
@@ -113,7 +113,11 @@ def _hits(
     for candidate in sorted(candidates, key=lambda c: (RULES.index(c.rule), -c.score, c.set, c.item)):
         if (candidate.set, candidate.item) in done:
             continue
-        span = candidate.common if isinstance(candidate.common, str) else _span(row.text, candidate.common, index)
+        span = (
+            candidate.common
+            if isinstance(candidate.common, str)
+            else _find_matched_text(row.text, candidate.common, index)
+        )
         if span is None:
             continue
         done.add((candidate.set, candidate.item))
@@ -123,7 +127,7 @@ def _hits(
         yield ContaminationHit(position, id, source, candidate.set, item, candidate.rule, score, span, verdict)
 
 
-def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None:
+def _find_matched_text(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None:
     match = index.find_longest_match(overlap, text)
     if match is None:
         return None
@@ -133,7 +137,7 @@ def _span(text: str, overlap: PassageOverlap, index: PassageIndex) -> str | None
     return shown if len(shown) <= SPAN_CHARACTERS else shown[: SPAN_CHARACTERS - 3] + "..."
 
 
-def _rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
+def _build_rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
     """Return a rejection for each row to remove, with the strongest hit and the number of others."""
     rejections = {}
     for position, group in groupby((hit for hit in hits if hit.verdict == "removed"), key=lambda hit: hit.row):
@@ -144,7 +148,7 @@ def _rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
     return rejections
 
 
-def _counts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows: int) -> SetCounts:
+def _count_verdicts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows: int) -> SetCounts:
     by_rule: dict[int, str] = {}
     for hit in hits:
         if hit.verdict == "removed":

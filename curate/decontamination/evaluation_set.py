@@ -108,7 +108,7 @@ def read_evaluation(argument: str) -> EvaluationSet:
             "lcb:2024-08-01..2025-02-01=LOCATION or lcb:2024-08-01..2025-02-01."
         )
     kind = import_module(f"{_KINDS}.{name if name in list_evaluation_kinds() else 'generic'}")
-    window = _window(argument, dates, getattr(kind, "SOURCES", ())) if dates else None
+    window = _parse_window(argument, dates, getattr(kind, "SOURCES", ())) if dates else None
     if not location:
         return EvaluationSet(name, window=window)
     table = _require_test_files(locate(location), location)
@@ -119,7 +119,7 @@ def read_evaluation(argument: str) -> EvaluationSet:
     return EvaluationSet(name, items, window, files)
 
 
-def _window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
+def _parse_window(argument: str, dates: str, sources: Sequence[str]) -> DateWindow:
     if not sources:
         dated = [name for name in list_evaluation_kinds() if hasattr(import_module(f"{_KINDS}.{name}"), "SOURCES")]
         raise CurateError(f"{argument}: only these sets accept dates: {', '.join(dated)}.")

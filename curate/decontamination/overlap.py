@@ -66,11 +66,13 @@ class PassageIndex:
         import numpy as np
 
         self._passages = passages
-        self._words = [part for batch in _batches(p.text for p in passages) for part in _parts(hash_words(batch))]
+        self._words = [
+            part for batch in _iter_batches(p.text for p in passages) for part in _split_by_text(hash_words(batch))
+        ]
         own = [np.unique(_hash_ngrams(words, NGRAM_WORDS)) for words in self._words]
         self._ngrams: Hashes = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *own]))
         self._numbers: list[Numbers] = [np.searchsorted(self._ngrams, hashes) for hashes in own]
-        self._common = self._common_in_sets()
+        self._common = self._flag_common_ngrams()
         bits = max(10, (len(self._ngrams) * _BITS_PER_NGRAM).bit_length())
         self._shift = np.uint64(64 - bits)
         self._bitmap = np.zeros(1 << bits, dtype=bool)
@@ -90,12 +92,12 @@ class PassageIndex:
 
     def scan(self, texts: Iterable[str]) -> None:
         """Search these texts for the passages. Text indices continue from those of earlier calls."""
-        for batch in _batches(texts):
+        for batch in _iter_batches(texts):
             words = hash_words(batch)
             self._match(hash_ngrams(words, NGRAM_WORDS))
             for length, numbers in self._short.items():
                 self._match_short(hash_ngrams(words, length), numbers)
-            for index, part in enumerate(_parts(words)):
+            for index, part in enumerate(_split_by_text(words)):
                 for number in self._same.get(part.tobytes(), ()):
                     self._exact_overlaps.append(PassageOverlap(self._n_texts + index, number, "same_text", 1.0))
             self._n_texts += len(batch)
@@ -133,7 +135,7 @@ class PassageIndex:
         """
         import numpy as np
 
-        (words,), passage = _parts(hash_words([text])), self._words[overlap.passage_index]
+        (words,), passage = _split_by_text(hash_words([text])), self._words[overlap.passage_index]
         if overlap.rule == "contained":
             ngrams = self._ngrams[self._numbers[overlap.passage_index]]
             return _find_longest_run(np.isin(_hash_ngrams(words, NGRAM_WORDS), ngrams))
@@ -142,7 +144,7 @@ class PassageIndex:
                 return start, start + len(passage) - 1
         return None
 
-    def _common_in_sets(self) -> dict[int, "Flags"]:
+    def _flag_common_ngrams(self) -> dict[int, "Flags"]:
         """Return for each set the flags of n-grams that are boilerplate in its items."""
         import numpy as np
 
@@ -180,13 +182,13 @@ class PassageIndex:
             self._exact_overlaps += [PassageOverlap(text, number, "whole_item", 1.0) for number in numbers[ngram]]
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+def _iter_batches(texts: Iterable[str]) -> Iterator[list[str]]:
     rest = iter(texts)
     while batch := list(islice(rest, TEXT_BATCH)):
         yield batch
 
 
-def _parts(words: NgramHashes) -> list["Hashes"]:
+def _split_by_text(words: NgramHashes) -> list["Hashes"]:
     return [words.hashes[begin:end] for begin, end in pairwise(words.offsets.tolist())]
 
 

@@ -16,11 +16,11 @@ _ATCODER_NAME = re.compile(r"[a-z]+\d{3}_\w{1,2}")
 
 def derive_keys(*, url: str = "", platform: str = "", names: tuple[str, ...] = ()) -> frozenset[str]:
     """Return the keys of a problem. names: its title and its other names on the platform, including numbers"""
-    candidates = {_key_of_url(url)} | {_key_of_name(platform.lower(), name.strip()) for name in names}
+    candidates = {_parse_url(url)} | {_parse_name(platform.lower(), name.strip()) for name in names}
     return frozenset(key for key in candidates if key)
 
 
-def _key_of_url(url: str) -> str | None:
+def _parse_url(url: str) -> str | None:
     address = re.sub(r"^https?://(?:www\.)?|[?#].*$", "", url.strip().lower(), flags=re.DOTALL).rstrip("/")
     if match := _CODEFORCES_URL.match(address):
         return f"codeforces:{match[1] or match[2] or match[3]}/{match[4]}"
@@ -32,7 +32,7 @@ def _key_of_url(url: str) -> str | None:
     return f"url:{address}" if address.count("/") >= 2 else None
 
 
-def _key_of_name(platform: str, name: str) -> str | None:
+def _parse_name(platform: str, name: str) -> str | None:
     if platform == "codeforces" and (match := _CODEFORCES_NAME.match(name)):
         return f"codeforces:{match[1]}/{match[2].lower()}"
     if platform == "atcoder" and _ATCODER_NAME.fullmatch(name.lower()):

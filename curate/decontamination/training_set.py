@@ -54,11 +54,11 @@ def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> Tra
 def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
     """Return a reader of the same rows that reports progress."""
 
-    def rows_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
+    def read_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
         stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
         yield from with_progress(rows(wanted), stage, progress, total=total)
 
-    return rows_with_progress
+    return read_with_progress
 
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
@@ -85,20 +85,20 @@ class TrainingSet:
                         f"{path}: {row.location}: {row.detail}. Repair the file: every row must be compared."
                     )
                 if wanted is None or position in wanted:
-                    compared = self._row(f"{path.name}:{index}", row)
+                    compared = self._build_row(f"{path.name}:{index}", row)
                     has_text = has_text or bool(compared.text)
                     yield position, compared
                 position += 1
         if wanted is None and position and not has_text:
-            raise CurateError(f"{self.files.table.location}: no text in any row. {self._hint()}")
+            raise CurateError(f"{self.files.table.location}: no text in any row. {self._format_hint()}")
 
-    def _row(self, index: str, row: dict[str, object]) -> TrainingRow:
+    def _build_row(self, index: str, row: dict[str, object]) -> TrainingRow:
         prompt = next((row[name] for name in self.text_columns if row[name]), "")
         texts = extract_prompt_texts(prompt)
         if texts is None:
             raise CurateError(
                 f"{self.files.table.location}: {index} has neither text nor messages of a chat, but "
-                f"{type(prompt).__name__}. {self._hint()}"
+                f"{type(prompt).__name__}. {self._format_hint()}"
             )
         more = row[_NESTED_METADATA]
         others = more if isinstance(more, dict) else {}
@@ -117,7 +117,7 @@ class TrainingSet:
             contests=frozenset({(source, (values["date"] or values["contest_date"])[:10])}),
         )
 
-    def _hint(self) -> str:
+    def _format_hint(self) -> str:
         return f"Columns tried: {', '.join(self.text_columns)}. Pass the column of the problem: --text COLUMN."
 
 

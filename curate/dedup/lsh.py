@@ -65,7 +65,7 @@ class LshIndex:
         members = []
         n_buckets = 0
         for keys in bands:
-            rows, is_first = _shared_rows(keys)
+            rows, is_first = _find_shared_rows(keys)
             is_shared[rows] = True
             members.append((rows, (np.cumsum(is_first) + (n_buckets - 1)).astype(np.int32)))
             n_buckets += int(np.count_nonzero(is_first))
@@ -105,7 +105,7 @@ class LshIndex:
                 self.overfull.add(bucket)
 
 
-def _shared_rows(keys: "Keys") -> tuple[Any, Any]:
+def _find_shared_rows(keys: "Keys") -> tuple[Any, Any]:
     """Return the rows with a repeated key, bucket by bucket, and flags of the first row of each bucket.
 
     Row numbers replace the lowest bits of the keys, because a sort of numbers is faster than an argsort.

@@ -26,7 +26,7 @@ def find_difference(first: Problem, second: Problem) -> str | None:
     numbers, other_numbers = _find_numbers(first.statement), _find_numbers(second.statement)
     if first.expected_answer != second.expected_answer and numbers != other_numbers:
         return "they expect different answers to questions with different numbers"
-    if _contradict(first.tests, second.tests):
+    if _have_contradictions(first.tests, second.tests):
         return "they expect different answers to the same input"
     return None
 
@@ -35,11 +35,11 @@ def _are_of_one_series(first: str, second: str) -> bool:
     """Return whether titles differ only in the name of the part, as in `... i` and `... ii`."""
     if not first or not second:
         return False
-    words, other_words = _title_words(first), _title_words(second)
+    words, other_words = _split_title(first), _split_title(second)
     return words - _SERIES == other_words - _SERIES != set() and words & _SERIES != other_words & _SERIES
 
 
-def _title_words(title: str) -> set[str]:
+def _split_title(title: str) -> set[str]:
     """Return the words of a title without contest numbers and problem indices, which vary between copies."""
     return {word for word in re.split(r"[^a-z0-9]+", title.lower()) if word.isalpha()}
 
@@ -67,14 +67,14 @@ def _count_arguments(suite: Suite) -> set[int]:
         return set()
 
 
-def _contradict(first: Suite, second: Suite) -> bool:
+def _have_contradictions(first: Suite, second: Suite) -> bool:
     kinds = {(suite.entry_point is None, suite.assertions is None) for suite in (first, second)}
     if len(kinds) > 1:
         return False  # standard input, arguments and Python code are not comparable
     expected = {_normalize_input(case.input, first): case.expected for case in first.cases}
     for case in second.cases:
         known = expected.get(_normalize_input(case.input, second))
-        if known is not None and not _agree(known, case.expected, first):
+        if known is not None and not _are_equal_outputs(known, case.expected, first):
             return True
     return False
 
@@ -89,7 +89,7 @@ def _normalize_input(text: str, suite: Suite) -> str:
         return text
 
 
-def _agree(first: str, second: str, suite: Suite) -> bool:
+def _are_equal_outputs(first: str, second: str, suite: Suite) -> bool:
     if suite.assertions is not None:
         return first == second
     if suite.entry_point is None:

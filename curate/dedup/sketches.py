@@ -97,7 +97,7 @@ class Sketches(Closeable):
         """Find the rows. shards: folders of sketches, and ascending numbers of problems to compare; None for all"""
         import numpy as np
 
-        row_indices = [_indices(folder, numbers) for folder, numbers in shards]
+        row_indices = [_find_indices(folder, numbers) for folder, numbers in shards]
         n_bands = max((_count_bands(folder) for folder, _ in shards), default=0)
         folders = [folder for folder, _ in shards]
         bands = (
@@ -178,18 +178,18 @@ def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[lis
         if n_values >= 0:
             joined, bounds = plain.tobytes(), plain_ends.tolist()
             parts = [
-                joined[bounds[number] : bounds[number + 1]] if text.isascii() else _plain_unicode(text)
+                joined[bounds[number] : bounds[number + 1]] if text.isascii() else _normalize_unicode(text)
                 for number, text in enumerate(texts)
             ]
             return parts, ShingleSets(values[:n_values], offsets), signed
     sets = compute_shingles(texts)
-    return _plain(texts), sets, sign(sets.values, sets.offsets)
+    return _normalize_texts(texts), sets, sign(sets.values, sets.offsets)
 
 
-def _plain(texts: Sequence[str]) -> list[bytes]:
+def _normalize_texts(texts: Sequence[str]) -> list[bytes]:
     import numpy as np
 
-    encoded = [text.encode().translate(PLAIN_BYTES) if text.isascii() else _plain_unicode(text) for text in texts]
+    encoded = [text.encode().translate(PLAIN_BYTES) if text.isascii() else _normalize_unicode(text) for text in texts]
     # No encoded text has a line end, so one numpy pass removes the spaces of all texts.
     data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
     spaces = data == ord(" ")
@@ -198,7 +198,7 @@ def _plain(texts: Sequence[str]) -> list[bytes]:
     return [text.strip(b" ") for text in data[kept].tobytes().split(b"\n")]
 
 
-def _plain_unicode(text: str) -> bytes:
+def _normalize_unicode(text: str) -> bytes:
     return " ".join(normalize(text).split()).encode(errors="surrogatepass")
 
 
@@ -213,7 +213,7 @@ def load_kernel() -> Callable[..., int] | None:
     return compiled
 
 
-def _indices(folder: Path, numbers: "Numbers | None") -> "Numbers":
+def _find_indices(folder: Path, numbers: "Numbers | None") -> "Numbers":
     import numpy as np
 
     numbers_in_folder = np.fromfile(folder / _NUMBERS, dtype=np.uint32)

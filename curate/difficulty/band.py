@@ -75,7 +75,7 @@ def filter_by_solve_rate(
     """
     origin = Dataset.open_built(dataset)
     rates = solve_rates.read(origin.path)
-    models = _models(origin.path, rates, models)
+    models = _select_models(origin.path, rates, models)
     require_outside(out, origin.path, origin.files("data"))
     before = origin.manifest
     plan = replace(
@@ -83,8 +83,8 @@ def filter_by_solve_rate(
         parent_content_hash=before.content_hash,
         solve_rate=(*before.plan.solve_rate, _plan(rates, band, models)),
     )
-    removed = dict(_outside(origin, rates, band, models))
-    chosen = SelectedBand(str(band), tuple(models), _warning(len(origin), len(removed)))
+    removed = dict(_iter_rejections(origin, rates, band, models))
+    chosen = SelectedBand(str(band), tuple(models), _describe_small_rest(len(origin), len(removed)))
     return derive(
         [origin],
         removed,
@@ -97,7 +97,7 @@ def filter_by_solve_rate(
     )
 
 
-def _models(dataset: Path, rates: Sequence[Row], named: Sequence[str]) -> list[str]:
+def _select_models(dataset: Path, rates: Sequence[Row], named: Sequence[str]) -> list[str]:
     known = sorted({row["model"] for row in rates})
     if not known:
         raise CurateError(f"{dataset}: it has no solve rates. Type: curate difficulty {dataset} --model MODEL")
@@ -111,17 +111,17 @@ def _plan(rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]) -> B
     used = [[row[name] for name in ("id", "model", "n", "n_correct", "samples")] for row in rates]
     return BandPlan(
         band=str(band),
-        models={row["model"]: _settings(row) for row in rates if row["model"] in models},
+        models={row["model"]: _parse_settings(row) for row in rates if row["model"] in models},
         counts_sha256=hashlib.sha256(json.dumps([row for row in used if row[1] in models]).encode()).hexdigest(),
     )
 
 
-def _settings(row: Row) -> Row:
+def _parse_settings(row: Row) -> Row:
     given = {name: json.loads(row[name]) for name in _TEXTS if row[name]}
     return {**{name: row[name] for name in _SETTINGS}, **given}
 
 
-def _outside(
+def _iter_rejections(
     origin: Dataset, rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]
 ) -> Iterator[tuple[Key, Rejection]]:
     """Yield the key and the rejection of each row outside the band."""
@@ -136,7 +136,7 @@ def _outside(
             yield (0, position), Rejection(row["id"], row["source"], "difficulty", reason, detail)
 
 
-def _warning(n_rows: int, n_removed: int) -> str | None:
+def _describe_small_rest(n_rows: int, n_removed: int) -> str | None:
     n_left = n_rows - n_removed
     if n_left >= _FEW_ROWS and n_left >= _FEW_SHARE * n_rows:
         return None

@@ -132,7 +132,7 @@ def export(
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
         raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
     left_out: Counter[str] = Counter()
-    with _temporary_folder(out) as folder:
+    with _create_temporary_folder(out) as folder:
         _check_replaceable(out, overwrite=overwrite)
         check_trusted(dataset, options.trust, read_rows=True, progress=progress)
         stored = Dataset(dataset).require_problems()
@@ -233,7 +233,7 @@ def _check_replaceable(out: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def _temporary_folder(out: Path) -> Iterator[Path]:
+def _create_temporary_folder(out: Path) -> Iterator[Path]:
     """Lock `out` and yield an empty folder next to it. Deletes the folder afterwards, unless it was renamed.
 
     Raises CurateError while another export to `out` is running.

@@ -91,7 +91,9 @@ def build_sections(report: ProbeReport) -> Iterator[Section]:
         score = ", ".join("None" if each.value is None else f"{each.value:g}" for each in shortest.scores)
         blocks = [
             Text(f"{of_class.why} Remedy: {of_class.remedy} Documented: {of_class.source}."),
-            Text(f"Probes: {names}. The shortest is {shortest.id}, with reward {score}. {_detail(shortest)}".rstrip()),
+            Text(
+                f"Probes: {names}. The shortest is {shortest.id}, with reward {score}. {_get_detail(shortest)}".rstrip()
+            ),
             *(Text(answer[:2000], "code") for answer in shortest.answers),
         ]
         yield Section(weakness.title, blocks)
@@ -103,7 +105,7 @@ def build_sections(report: ProbeReport) -> Iterator[Section]:
     yield Section("Error rates", [Table((), rates), *(Text(note) for note in report.notes)])
 
 
-def _detail(result: AttemptResult) -> str:
+def _get_detail(result: AttemptResult) -> str:
     return next(filter(None, [result.detail, *(score.detail for score in result.scores)]), "")
 
 
@@ -142,7 +144,7 @@ def format_junit(report: ProbeReport) -> str:
         by_class.setdefault(result.class_id, []).append(result)
     root = ElementTree.Element("testsuites", name=f"curate probe {report.target}")
     for class_id, results in by_class.items():
-        failed = [result for result in results if _fails(result)]
+        failed = [result for result in results if _is_failure(result)]
         suite = ElementTree.SubElement(
             root, "testsuite", name=class_id, tests=str(len(results)), failures=str(len(failed))
         )
@@ -155,7 +157,7 @@ def format_junit(report: ProbeReport) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _fails(result: AttemptResult) -> bool:
+def _is_failure(result: AttemptResult) -> bool:
     return result.finding not in (Finding.SOUND, Finding.LENIENT)
 
 

@@ -38,13 +38,13 @@ class TestForm:
     __test__ = False  # pytest would collect a class with this name
 
 
-def plain_tests(suite: Suite) -> list[dict[str, str]]:
+def build_plain_tests(suite: Suite) -> list[dict[str, str]]:
     """Return the tests as dictionaries with `input`, `output` and, for functions, `fn_name`."""
     called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
     return [{"input": case.input, "output": case.expected, **called} for case in suite.cases]
 
 
-def apps_tests(suite: Suite) -> dict[str, Any]:
+def build_apps_tests(suite: Suite) -> dict[str, Any]:
     """Return the tests in APPS's form, with one argument per line for functions. Statements are in assert_case."""
     if suite.assertions is not None:
         statements = [case.input for case in suite.cases]
@@ -61,50 +61,56 @@ def apps_tests(suite: Suite) -> dict[str, Any]:
     }
 
 
-def _rllm_tests(suite: Suite) -> list[dict[str, Any]]:
+def _build_rllm_tests(suite: Suite) -> list[dict[str, Any]]:
     """Return the tests in rLLM's form of LiveCodeBench."""
     called = suite.entry_point
     if called is None:
         return [{"input": c.input, "output": c.expected, "testtype": "stdin", "metadata": {}} for c in suite.cases]
-    arguments = apps_tests(suite)["inputs"]
+    arguments = build_apps_tests(suite)["inputs"]
     return [
         {"input": given, "output": case.expected, "testtype": "functional", "metadata": {"func_name": called}}
         for given, case in zip(arguments, suite.cases, strict=True)
     ]
 
 
-def _verl(suite: Suite) -> dict[str, Any]:
-    return {"data_source": "apps", "ground_truth": json.dumps(apps_tests(suite)), "extra_info": {"index": 0}}
+def _build_verl_arguments(suite: Suite) -> dict[str, Any]:
+    return {"data_source": "apps", "ground_truth": json.dumps(build_apps_tests(suite)), "extra_info": {"index": 0}}
 
 
-def _rllm(data_source: str, tests: Any) -> dict[str, Any]:
+def _build_rllm_arguments(data_source: str, tests: Any) -> dict[str, Any]:
     task = {"problem": _PROMPT, "problem_type": "code", "data_source": data_source, "ground_truth": tests}
     return {"task_info": task, "data_source": data_source, "ground_truth": tests, "extra_info": {}}
 
 
-def _trl(tests: Any, suite: Suite) -> dict[str, Any]:
-    columns = {"tests": tests, "test_cases": plain_tests(suite), "ground_truth": json.dumps(apps_tests(suite))}
+def _build_trl_arguments(tests: Any, suite: Suite) -> dict[str, Any]:
+    columns = {
+        "tests": tests,
+        "test_cases": build_plain_tests(suite),
+        "ground_truth": json.dumps(build_apps_tests(suite)),
+    }
     return {name: [value] for name, value in columns.items()}
 
 
 FORMS: Mapping[str, tuple[TestForm, ...]] = {
-    "plain": (TestForm("dictionaries", lambda suite: {"tests": plain_tests(suite)}),),
+    "plain": (TestForm("dictionaries", lambda suite: {"tests": build_plain_tests(suite)}),),
     "trl": (
-        TestForm("tests: dictionaries", lambda suite: _trl(plain_tests(suite), suite)),
-        TestForm("tests: a Suite as JSON", lambda suite: _trl(suite.to_json(), suite)),
-        TestForm("tests: APPS's JSON", lambda suite: _trl(json.dumps(apps_tests(suite)), suite)),
+        TestForm("tests: dictionaries", lambda suite: _build_trl_arguments(build_plain_tests(suite), suite)),
+        TestForm("tests: a Suite as JSON", lambda suite: _build_trl_arguments(suite.to_json(), suite)),
+        TestForm("tests: APPS's JSON", lambda suite: _build_trl_arguments(json.dumps(build_apps_tests(suite)), suite)),
     ),
-    "verl": (TestForm("ground_truth: APPS's JSON", _verl),),
+    "verl": (TestForm("ground_truth: APPS's JSON", _build_verl_arguments),),
     "rllm": (
-        TestForm("LiveCodeBench's tests", lambda suite: _rllm("livecodebench", _rllm_tests(suite))),
-        TestForm("APPS's tests", lambda suite: _rllm("taco", apps_tests(suite))),
+        TestForm(
+            "LiveCodeBench's tests", lambda suite: _build_rllm_arguments("livecodebench", _build_rllm_tests(suite))
+        ),
+        TestForm("APPS's tests", lambda suite: _build_rllm_arguments("taco", build_apps_tests(suite))),
     ),
     "curate": (TestForm("a rewards.Task", lambda suite: {"suite": suite}),),
     RUN: (TestForm("a Suite", lambda suite: {"tests": suite}),),
     VERIFIERS: (
         TestForm("a Suite as JSON", lambda suite: {"tests": suite.to_json()}),
-        TestForm("dictionaries", lambda suite: {"tests": plain_tests(suite)}),
-        TestForm("APPS's JSON", lambda suite: {"tests": apps_tests(suite)}),
+        TestForm("dictionaries", lambda suite: {"tests": build_plain_tests(suite)}),
+        TestForm("APPS's JSON", lambda suite: {"tests": build_apps_tests(suite)}),
     ),
 }
 

@@ -35,7 +35,7 @@ def simulate(condition: str) -> Iterator[None]:
     elif condition == "error":
         server = _start_error_server()
         connect = socket.socket.connect
-        patch(socket.socket, "connect", lambda self, address: connect(self, _redirect(self, address, server)))
+        patch(socket.socket, "connect", lambda self, address: connect(self, _choose_address(self, address, server)))
     else:
         number = errno.ECONNREFUSED if condition == "refused" else errno.ETIMEDOUT
         patch(socket.socket, "connect", _make_raiser(OSError(number, os.strerror(number))))
@@ -53,7 +53,7 @@ def _make_raiser(error: BaseException) -> Callable[..., Any]:
     return refuse
 
 
-def _redirect(connecting: socket.socket, address: Any, server: tuple[str, int]) -> Any:
+def _choose_address(connecting: socket.socket, address: Any, server: tuple[str, int]) -> Any:
     return server if connecting.family in (socket.AF_INET, socket.AF_INET6) else address
 
 

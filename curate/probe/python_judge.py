@@ -138,13 +138,13 @@ class PythonJudge:
         spec = {
             "descriptor": descriptor, "name": self._target.name, "signature": self._target.signature,
             "argument": self._target.argument, "network": self._target.network,
-            "bait": self._target.bait, "folder": here, "kept": _visible_folders(here, self._target),
+            "bait": self._target.bait, "folder": here, "kept": _list_visible_folders(here, self._target),
         }  # fmt: skip
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "curate.probe.worker", json.dumps(spec)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[descriptor],
             start_new_session=True,
-            env=_environment(),
+            env=_build_environment(),
         )  # fmt: skip
         os.close(descriptor)
         self._channel = ours
@@ -180,14 +180,14 @@ class PythonJudge:
                     return message
 
 
-def _environment() -> dict[str, str]:
+def _build_environment() -> dict[str, str]:
     """Return the user's environment with curate's folder in PYTHONPATH, without curate's own PYTHONSAFEPATH."""
     path = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
-def _visible_folders(here: str, target: PythonTarget) -> list[str]:
+def _list_visible_folders(here: str, target: PythonTarget) -> list[str]:
     """Return the folders of importable modules, and the folder of the target's argument if this is a file."""
     named = [here, os.path.dirname(target.argument or ""), *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
     return sorted({os.path.abspath(path) for path in named if path and os.path.isdir(path)})

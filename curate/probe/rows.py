@@ -33,7 +33,7 @@ def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[C
 
     Raises UnusableTarget if no row has a verified Python reference and such tests, or SandboxError.
     """
-    problems = list(islice(_usable_problems(dataset, conventions), MAX_ROWS))
+    problems = list(islice(_iter_usable_problems(dataset, conventions), MAX_ROWS))
     if not problems:
         raise UnusableTarget(
             f"{location} has no row with a verified Python reference and tests that the target takes "
@@ -67,20 +67,20 @@ _REASONS = {
 }
 
 
-def _usable_problems(dataset: Dataset, conventions: Collection[Convention]) -> Iterator[ProbeProblem]:
+def _iter_usable_problems(dataset: Dataset, conventions: Collection[Convention]) -> Iterator[ProbeProblem]:
     positions = list(range(len(dataset)))
     random.Random(0).shuffle(positions)
     for row in map(dataset.load, positions):
         if not row.verified or row.reference is None or row.reference.language != "python":
             continue
-        convention = _convention(row)
+        convention = _detect_convention(row)
         is_short = len(json.dumps([row.tests.to_json(), row.reference.source])) <= _MAX_BYTES
         if row.tests.referee is None and convention in conventions and is_short:
             name = re.sub(r"[^\w.-]+", "-", row.id)
             yield ProbeProblem(name, convention, row.tests, row.reference.source, row.n_public_tests)
 
 
-def _convention(row: Problem) -> Convention:
+def _detect_convention(row: Problem) -> Convention:
     if row.tests.assertions is not None:
         return Convention.ASSERTS
     if row.tests.entry_point is None:

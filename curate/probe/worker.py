@@ -74,14 +74,14 @@ def main(specification: str) -> None:
     os.chdir(scratch)  # keeps files of programs out of the user's working folder
     own_pid = os.getpid()
     judge_values = tuple(_get(owner, name, None) for owner, name in _WATCHED)
-    for request in _requests(channel):
+    for request in _iter_requests(channel):
         response, judge_values = _respond(prepare, read, request, judge_values)
         if os.getpid() != own_pid:  # a program forked inside the judge's call
             os._exit(0)
         _send(channel, response)
 
 
-def _requests(channel: socket.socket) -> Iterator[dict[str, Any]]:
+def _iter_requests(channel: socket.socket) -> Iterator[dict[str, Any]]:
     while packet := channel.recv(_MAX_REQUEST_BYTES):
         yield _decode(packet.decode())
 
@@ -101,7 +101,7 @@ def _respond(
     call = prepare(request["completion"], Suite.from_json(request["suite"]), request["form"])
     result, failure = None, None
     began = time.monotonic()
-    with _outage(request["condition"]):
+    with _simulate_outage(request["condition"]):
         own_values = _swap(judge_values)
         try:
             result = call()
@@ -117,13 +117,13 @@ def _respond(
         response |= {"fault": "no number", "detail": str(error)}
     except BaseException as error:
         message = f"{type(error).__name__}: {error}".removesuffix(": ")[:300]
-        response |= {"fault": "raised", "detail": message + _failure_location(error)}
+        response |= {"fault": "raised", "detail": message + _find_failure_location(error)}
     # The detail may quote a lone surrogate.
     response["detail"] = response["detail"].encode("utf-8", "backslashreplace").decode()
     return response, judge_values
 
 
-def _failure_location(error: BaseException) -> str:
+def _find_failure_location(error: BaseException) -> str:
     """Return the location of the judge's failure: the innermost line outside the standard library; empty for none."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _CALLERS]
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARY) or "site-packages" in frame.filename]
@@ -170,7 +170,7 @@ def _resolve(name: str) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def _outage(condition: str) -> Iterator[None]:
+def _simulate_outage(condition: str) -> Iterator[None]:
     """Simulate an outage within this context; none if the condition is empty."""
     if not condition:
         yield

@@ -54,15 +54,15 @@ def check_question(statement: str, answer: str) -> None:
         raise ParseError("it asks for a proof, and only final answers are compared", "proof")
     if normalized in _MISSING:
         raise ParseError("the source has no answer" + (f": {normalized}" if normalized else ""), "no_answer")
-    if any(_occur_in_order(labels, statement) for labels in _CHOICES):
+    if any(_are_in_order(labels, statement) for labels in _CHOICES):
         raise ParseError("it offers choices, and a guess is often right", "multiple_choice")
-    if any(_occur_in_order(labels, statement) for labels in _PARTS) or _occur_in_order(_PARTS_OF_ANSWER, answer):
+    if any(_are_in_order(labels, statement) for labels in _PARTS) or _are_in_order(_PARTS_OF_ANSWER, answer):
         raise ParseError("it has several parts, and only one final answer is compared", "several_parts")
     if (figure := _FIGURE.search(statement)) and _ASYMPTOTE not in statement:
         raise ParseError(f"it refers to a figure: {shorten(figure[0])}", "image")
 
 
-def _occur_in_order(labels: Sequence[re.Pattern[str]], text: str) -> bool:
+def _are_in_order(labels: Sequence[re.Pattern[str]], text: str) -> bool:
     offset = 0
     for label in labels:
         if (found := label.search(text, offset)) is None:

@@ -69,7 +69,7 @@ def with_locations(
 
     def relocate(source: SourceConfig) -> SourceConfig:
         new = new_sources.get(source.name)
-        return source if new is None else replace(new, options={**_portable_options(source), **new.options})
+        return source if new is None else replace(new, options={**_select_portable_options(source), **new.options})
 
     return replace(
         recipe,
@@ -82,7 +82,7 @@ def with_locations(
     )
 
 
-def _portable_options(source: SourceConfig) -> dict[str, Any]:
+def _select_portable_options(source: SourceConfig) -> dict[str, Any]:
     """Return the options of a source that are valid at another location: all but the pattern of file names."""
     return {name: value for name, value in source.options.items() if name != "files"}
 

@@ -63,14 +63,14 @@ def build_duplicate_section(
     removed: Collection[Rejection], *, threshold: float, load: Callable[[str], Problem]
 ) -> DuplicateSection:
     """Count the removed duplicates and choose the least similar pairs. load: returns a problem by its id"""
-    similarities = [_similarity(rejection) for rejection in removed if rejection.reason == NEAR_DUPLICATE_REASON]
-    pairs = Counter((rejection.source, _source(rejection.kept_id or "")) for rejection in removed)
+    similarities = [_get_similarity(rejection) for rejection in removed if rejection.reason == NEAR_DUPLICATE_REASON]
+    pairs = Counter((rejection.source, _parse_source(rejection.kept_id or "")) for rejection in removed)
     names = tuple(sorted({name for pair in pairs for name in pair}))
     return DuplicateSection(
         n_exact=len(removed) - len(similarities),
         n_near=len(similarities),
         threshold=threshold,
-        similarity=_histogram(similarities, threshold),
+        similarity=_compute_histogram(similarities, threshold),
         sources=names,
         removal_counts=tuple(tuple(pairs[source, kept] for kept in names) for source in names),
         least_similar=_find_least_similar(removed, load),
@@ -86,27 +86,27 @@ def rebuild_duplicate_section(rejections: Iterable[Mapping[str, Any]], threshold
     for entry in rejections:
         if entry["stage"] == "dedup":
             counts[entry["reason"] == NEAR_DUPLICATE_REASON] += entry["n"]
-    similarity = {**_histogram([], threshold), "unknown": counts[True]}
+    similarity = {**_compute_histogram([], threshold), "unknown": counts[True]}
     return DuplicateSection(counts[False], counts[True], threshold, similarity, (), (), ())
 
 
 def _find_least_similar(removed: Collection[Rejection], load: Callable[[str], Problem]) -> tuple[DuplicatePair, ...]:
     near = (
-        (_similarity(rejection), rejection.id, rejection.kept_id)
+        (_get_similarity(rejection), rejection.id, rejection.kept_id)
         for rejection in removed
         if rejection.reason == NEAR_DUPLICATE_REASON and rejection.kept_id is not None
     )
     return tuple(
-        DuplicatePair(similarity, _pair_member(load(id)), _pair_member(load(kept)))
+        DuplicatePair(similarity, _build_pair_member(load(id)), _build_pair_member(load(kept)))
         for similarity, id, kept in heapq.nsmallest(N_PAIRS, near)
     )
 
 
-def _similarity(rejection: Rejection) -> float:
+def _get_similarity(rejection: Rejection) -> float:
     return float("nan") if rejection.similarity is None else round(rejection.similarity, 3)
 
 
-def _histogram(similarities: list[float], threshold: float | None) -> Mapping[str, Any]:
+def _compute_histogram(similarities: list[float], threshold: float | None) -> Mapping[str, Any]:
     import pyarrow as pa
 
     known = [similarity for similarity in similarities if similarity == similarity]
@@ -117,11 +117,11 @@ def _histogram(similarities: list[float], threshold: float | None) -> Mapping[st
     return found
 
 
-def _source(id: str) -> str:
+def _parse_source(id: str) -> str:
     return id.partition("/")[0]
 
 
-def _pair_member(problem: Problem) -> PairMember:
+def _build_pair_member(problem: Problem) -> PairMember:
     text = strip_prompt_template(problem.statement)
     cut = text if len(text) <= STATEMENT_CHARACTERS else text[: STATEMENT_CHARACTERS - 4] + " ..."
     return PairMember(problem.id, problem.title, cut)

@@ -29,7 +29,7 @@ def compute_histograms(
     A null or NaN counts separately as unknown. An edge at infinity becomes None.
     """
     numbers = ", ".join(f"nullif(TRY_CAST({name} AS DOUBLE), 'nan'::DOUBLE) AS {name}" for name in edges)
-    outputs = [f"{_aggregates(name, of_column)} AS {name}" for name, of_column in edges.items()]
+    outputs = [f"{_format_aggregates(name, of_column)} AS {name}" for name, of_column in edges.items()]
     sql = f"SELECT {', '.join([*outputs, *further])} FROM (SELECT * REPLACE ({numbers}) FROM rows WHERE {where})"
     (found,) = query(sql, rows=rows)
     for name, of_column in edges.items():
@@ -45,7 +45,7 @@ def trim_empty_ends(*histograms: Histogram) -> list[Histogram]:
     return [h | {"edges": h["edges"][kept_edges], "counts": h["counts"][begin:end]} for h in histograms]
 
 
-def _aggregates(column: str, edges: Sequence[float]) -> str:
+def _format_aggregates(column: str, edges: Sequence[float]) -> str:
     counts = []
     for low, high in zip(edges, edges[1:], strict=False):
         upper = "" if math.isinf(high) else f" AND {column} {'<=' if high == edges[-1] else '<'} {high:e}"

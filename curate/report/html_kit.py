@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def render(template: Path, **values: Any) -> str:
     """Render a template, which may extend base.html. Lone surrogates become escapes such as \\udc80."""
-    page = _environment(template.parent).get_template(template.name).render(values)
+    page = _create_environment(template.parent).get_template(template.name).render(values)
     return page.encode("utf-8", "backslashreplace").decode()
 
 
 @cache
-def _environment(folder: Path) -> "Environment":
+def _create_environment(folder: Path) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -30,27 +30,32 @@ def _environment(folder: Path) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count": "{:,}".format, "percent": _percent, "number": format_value, "cell": _cell}
-    environment.filters |= {"printable": escape_unprintable, "code_spans": _code_spans}
+    environment.filters |= {
+        "count": "{:,}".format,
+        "percent": _format_percent,
+        "number": format_value,
+        "cell": _format_cell,
+    }
+    environment.filters |= {"printable": escape_unprintable, "code_spans": _format_code_spans}
     return environment
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return format_share(share).replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _code_spans(text: str) -> "Markup":
+def _format_code_spans(text: str) -> "Markup":
     from markupsafe import Markup, escape
 
     return Markup(re.sub("`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _cell(value: Cell) -> "Markup":
+def _format_cell(value: Cell) -> "Markup":
     """Format a cell of a table, or a part of a title, as HTML."""
     from markupsafe import Markup, escape
 
     if isinstance(value, Code):
         return Markup("<code>{}</code>").format(str(value))
     if isinstance(value, Share | Seconds):
-        return escape(_percent(value) if isinstance(value, Share) else format_seconds(value))
+        return escape(_format_percent(value) if isinstance(value, Share) else format_seconds(value))
     return escape(format_value(value))

@@ -58,25 +58,25 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
     """
     manifest = dataset.manifest
     options = manifest.plan.configuration
-    columns = _column_numbers(dataset)
-    rejections = _rejection_section(dataset)
+    columns = _compute_column_numbers(dataset)
+    rejections = _build_rejection_section(dataset)
     strength = manifest.build and manifest.build.strength
     return {
-        "dataset": _dataset_section(manifest, columns),
+        "dataset": _build_dataset_section(manifest, columns),
         "funnel": build_funnel_section(manifest.counts),
         "rejections": rejections,
-        "evidence": _evidence_section(dataset),
+        "evidence": _build_evidence_section(dataset),
         "tests": trim_empty_ends(columns["n_tests"])[0] if "n_tests" in columns else None,
-        "test_strength": _test_strength_section(columns, options.get("min_test_strength")),
+        "test_strength": _build_test_strength_section(columns, options.get("min_test_strength")),
         "mutants": to_json(strength),
-        "reference_time": _reference_time_section(dataset, columns),
+        "reference_time": _build_reference_time_section(dataset, columns),
         "solve_rates": _solve_rate_section(dataset, manifest.solve_rate),
         "duplicates": to_json(duplicates or rebuild_duplicate_section(rejections, options.get("dedup"))),
-        "contamination": _contamination_section(dataset),
+        "contamination": _build_contamination_section(dataset),
     }
 
 
-def _column_numbers(dataset: Dataset) -> dict[str, Any]:
+def _compute_column_numbers(dataset: Dataset) -> dict[str, Any]:
     """Return histograms and sums of the existing columns. Questions of mathematics do not count."""
     present = dataset.columns("data")
     edges = {name: of_column for name, of_column in _EDGES.items() if name in present}
@@ -90,7 +90,7 @@ def _column_numbers(dataset: Dataset) -> dict[str, Any]:
     return compute_histograms(read_table(dataset, "data", sorted(names)), edges, further, where)
 
 
-def _dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> dict[str, Any]:
+def _build_dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": manifest.name,
         "date": manifest.date,
@@ -106,7 +106,7 @@ def _dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> dict[str
     }
 
 
-def _test_strength_section(columns: Mapping[str, Any], least: float | None) -> dict[str, Any] | None:
+def _build_test_strength_section(columns: Mapping[str, Any], least: float | None) -> dict[str, Any] | None:
     strength = columns.get("test_strength")
     return strength and {**strength, "n_whole": columns["n_whole"], "least": least}
 
@@ -118,10 +118,13 @@ def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
     """
     occurring = {stage for count in counts.values() for stage in count.rejected}
     stages = [*(stage for stage in STAGES if stage in occurring), *sorted(occurring.difference(STAGES))]
-    return {"stages": stages, "sources": {source: _funnel_of_source(count, stages) for source, count in counts.items()}}
+    return {
+        "stages": stages,
+        "sources": {source: _build_source_funnel(count, stages) for source, count in counts.items()},
+    }
 
 
-def _funnel_of_source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
+def _build_source_funnel(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
     left, after = count.n_read, []
     for stage in stages:
         left -= count.count_rejected(stage)
@@ -129,7 +132,7 @@ def _funnel_of_source(count: SourceCounts, stages: list[str]) -> dict[str, Any]:
     return {"read": count.n_read, "after": after, "kept": count.n_kept, "verified": count.n_verified}
 
 
-def _rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
+def _build_rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
     """Return an entry for each stage, reason and cause, by stage and then by frequency."""
     names = ("stage", "reason", "cause", "source")
     by_cause: dict[tuple[str, str, str], dict[str, int]] = {}
@@ -149,7 +152,7 @@ def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
     return rank, stage, -entry["n"], entry["reason"], entry["cause"]
 
 
-def _contamination_section(dataset: Dataset) -> dict[str, Any]:
+def _build_contamination_section(dataset: Dataset) -> dict[str, Any]:
     """Return for each evaluation set its counts in the manifest, and the hits closest to the thresholds."""
     hits: dict[tuple[str, str], list[dict[str, Any]]] = {}
     if dataset.columns("contamination").issuperset(_HIT_COLUMNS):
@@ -169,16 +172,16 @@ def _contamination_section(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def _evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
+def _build_evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
     """Return an entry for each stage, reason and cause, with the number of its rows and examples."""
     if not dataset.columns(EVIDENCE).issuperset(EVIDENCE_COLUMNS):
         return []
     rows = query(_EXAMPLES, rows=read_table(dataset, EVIDENCE, list(EVIDENCE_COLUMNS), rows=_BATCH_ROWS))
-    entries = [row | {"examples": [_example(example) for example in row["examples"]]} for row in rows]
+    entries = [row | {"examples": [_build_example(example) for example in row["examples"]]} for row in rows]
     return sorted(entries, key=_sort_key)
 
 
-def _example(row: dict[str, Any]) -> dict[str, Any]:
+def _build_example(row: dict[str, Any]) -> dict[str, Any]:
     columns = zip(name_programs(row), *(row[name] for name in PROGRAM_COLUMNS), strict=True)
     programs = [
         {
@@ -202,7 +205,7 @@ def _truncate(text: str) -> str:
     return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}\n[... cut]"
 
 
-def _reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) -> dict[str, Any] | None:
+def _build_reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return histograms of times and limits with the same edges, and the problems closest to their limits.
 
     Returns None for a dataset without these columns.
@@ -246,7 +249,7 @@ def _solve_rates_of_model(
     steps = min(samples.most_common(1)[0][0], _MAX_STEPS) if samples else 1
     counts = [0] * (steps + 1)
     for (n, n_correct), rows in scored.items():
-        counts[_nearest_step(n_correct, n, steps)] += rows
+        counts[_find_nearest_step(n_correct, n, steps)] += rows
     low, high = band or (0.0, 1.0)
     inside = sum(rows for (n, right), rows in scored.items() if low <= right / n <= high)
     return {
@@ -263,7 +266,7 @@ def _solve_rates_of_model(
     }
 
 
-def _nearest_step(right: int, n: int, steps: int) -> int:
+def _find_nearest_step(right: int, n: int, steps: int) -> int:
     """Return the nearest step. With several steps, only problems never or always solved have the first or the last."""
     if right in (0, n):
         return 0 if right == 0 else steps

@@ -56,19 +56,19 @@ def build_chapters(numbers: Numbers) -> list[Chapter]:
     sets = "Rows with an item of these evaluation sets were removed; every hit is in the config `contamination`."
     strength = _test_strength(numbers["test_strength"], numbers["mutants"])
     return [
-        Chapter("funnel", "From raw rows to problems", funnel, [_funnel(numbers["funnel"])]),
-        Chapter("rejections", "Rejected rows", rejected, [_rejections(numbers)]),
-        Chapter("evidence", "Evidence", evidence, list(_evidence(numbers["evidence"]))),
+        Chapter("funnel", "From raw rows to problems", funnel, [_build_funnel(numbers["funnel"])]),
+        Chapter("rejections", "Rejected rows", rejected, [_build_rejections(numbers)]),
+        Chapter("evidence", "Evidence", evidence, list(_build_evidence(numbers["evidence"]))),
         Chapter("tests", "Tests", tests, [_test_counts(numbers["tests"]), strength]),
-        Chapter("time", "Reference time against limits", time, list(_reference_time(numbers["reference_time"]))),
-        Chapter("solve-rate", "Solve rate", rate, list(_solve_rates(numbers["solve_rates"]))),
-        Chapter("duplicates", "Near-duplicates", repeated, list(_duplicates(duplicates))),
-        Chapter("contamination", "Contamination", sets, [_contamination(numbers["contamination"])]),
-        Chapter("making", "How it was made", "", list(_making(numbers["dataset"]))),
+        Chapter("time", "Reference time against limits", time, list(_build_reference_time(numbers["reference_time"]))),
+        Chapter("solve-rate", "Solve rate", rate, list(_build_solve_rates(numbers["solve_rates"]))),
+        Chapter("duplicates", "Near-duplicates", repeated, list(_build_duplicates(duplicates))),
+        Chapter("contamination", "Contamination", sets, [_build_contamination(numbers["contamination"])]),
+        Chapter("making", "How it was made", "", list(_build_making(numbers["dataset"]))),
     ]
 
 
-def _funnel(funnel: Mapping[str, Any]) -> Section:
+def _build_funnel(funnel: Mapping[str, Any]) -> Section:
     rows: list[list[Any]] = []
     for source, count in funnel["sources"].items():
         left = [count["read"], *count["after"]]
@@ -80,7 +80,7 @@ def _funnel(funnel: Mapping[str, Any]) -> Section:
     return Section("What became of the rows", [Table(header, rows, total, "steps")], wide=True)
 
 
-def _rejections(numbers: Numbers) -> Section:
+def _build_rejections(numbers: Numbers) -> Section:
     entries, sources = numbers["rejections"], list(numbers["funnel"]["sources"])
     if not entries:
         return Section("", note="No row was rejected.")
@@ -92,7 +92,7 @@ def _rejections(numbers: Numbers) -> Section:
     return Section("Rejections by cause", [table], wide=True)
 
 
-def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+def _build_evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not entries:
         yield Section("", note="No evidence was kept: no row was rejected, or an earlier version wrote this dataset.")
     for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):  # executed ones first
@@ -100,10 +100,10 @@ def _evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
         note = f"{n:,} row{'' if n == 1 else 's'}{stays if entry['reason'] == SUSPECT_REASON else ''}; "
         note += f"stage {entry['stage']}" + ("" if entry["examples"][0]["test"] else ", without executing solutions")
         title = f"{entry['reason']} {entry['cause']}".rstrip()
-        yield Section(title, list(map(_example, entry["examples"])), note, wide=True)
+        yield Section(title, list(map(_build_example, entry["examples"])), note, wide=True)
 
 
-def _example(example: Mapping[str, Any]) -> Exhibit:
+def _build_example(example: Mapping[str, Any]) -> Exhibit:
     sides: list[Side] = []
     note = ""
     folded = {"statement": (example["statement"], False)}
@@ -133,7 +133,7 @@ def _test_counts(tests: Mapping[str, Any] | None) -> Section:
 def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any] | None) -> Section:
     if not strength or not strength["n"]:
         return Section("", note="Test strength: not measured in this dataset.")
-    chart = _histogram(
+    chart = _build_histogram(
         {"": strength}, "share of wrong programs caught, 0 to 1", line=strength["least"], line_label="required minimum"
     )
     text = f"{strength['n_whole']:,} of {strength['n']:,} problems caught every one."
@@ -144,7 +144,7 @@ def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any
     return Section("Test strength: share of wrong programs caught", [chart, Text(text)], note)
 
 
-def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
+def _build_reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     if not time or not time["slowest"]["n"]:
         yield Section("", note="Not measured: this dataset has no CPU times of references by test.")
         return
@@ -152,7 +152,7 @@ def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     note = (
         f"reference: {_summarize(time['slowest'], format_seconds)}. limit: {_summarize(time['limit'], format_seconds)}"
     )
-    chart = _histogram(series, "seconds: CPU time of the reference, wall time of the limit")
+    chart = _build_histogram(series, "seconds: CPU time of the reference, wall time of the limit")
     yield Section("CPU seconds of the reference at its slowest test, and limits", [chart], note)
     rows: list[list[Cell]] = [
         [Code(row["id"]), Seconds(row["slowest_cpu_seconds"]), Seconds(row["time_limit_seconds"]), Share(row["share"])]
@@ -163,7 +163,7 @@ def _reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     yield Section("Closest to their time limit", [table], note)
 
 
-def _solve_rates(models: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
+def _build_solve_rates(models: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not models:
         yield Section("", note="Not measured. Type: curate difficulty DATASET --model MODEL")
     yield from map(_solve_rate, models)
@@ -187,12 +187,12 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
     return Section(f"Solve rate of {rates['model']}", [chart], note)
 
 
-def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
+def _build_duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
     if not duplicates["n_exact"] + duplicates["n_near"]:
         yield Section("", note="No row was removed as a duplicate of another one.")
         return
     if duplicates["n_near"]:
-        chart = _histogram(
+        chart = _build_histogram(
             {"": duplicates["similarity"]},
             "Jaccard similarity, 0 to 1",
             "rows removed",
@@ -212,13 +212,13 @@ def _duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
         yield Section("Duplicates by source: removed (down), kept (across)", [table])
     if duplicates["least_similar"]:
         note = f"{len(duplicates['least_similar'])} removed rows least similar to the row kept; words that only one "
-        pairs = list(map(_pair, duplicates["least_similar"]))
+        pairs = list(map(_build_pair, duplicates["least_similar"]))
         yield Section("The least similar pairs", pairs, f"{note}of the two has are marked", wide=True)
     elif duplicates["n_near"]:
         yield Section("", note="The least similar pairs: this dataset does not have their statements.")
 
 
-def _pair(pair: Mapping[str, Any]) -> Exhibit:
+def _build_pair(pair: Mapping[str, Any]) -> Exhibit:
     members = {"removed": pair["removed"], "kept": pair["kept"]}
     parts = mark_differences(*(member["statement"] for member in members.values()))
     sides = [
@@ -229,7 +229,7 @@ def _pair(pair: Mapping[str, Any]) -> Exhibit:
     return Exhibit([f"{pair['jaccard']:.3f}", ids[0], "removed for", ids[1]], sides=sides)
 
 
-def _contamination(sets: Mapping[str, Any]) -> Section:
+def _build_contamination(sets: Mapping[str, Any]) -> Section:
     if not sets:
         command = "curate decontaminate DATASET --against NAME=PATH --out DIR"
         return Section("", note=f"Not compared with any evaluation set. Type: {command}")
@@ -249,7 +249,7 @@ def _contamination(sets: Mapping[str, Any]) -> Section:
     return Section("Contamination", blocks, wide=True)
 
 
-def _making(dataset: Mapping[str, Any]) -> Iterator[Section]:
+def _build_making(dataset: Mapping[str, Any]) -> Iterator[Section]:
     options = [(name, format_value(value)) for name, value in dataset["options"].items()]
     yield Section("Options", [Table((), [("content hash", Code(dataset["content_hash"])), *options])])
     seconds = [(name, Seconds(value)) for name, value in dataset["seconds"].items()]
@@ -273,7 +273,7 @@ def _summarize(summary: Mapping[str, Any], show: Callable[[float], str], things:
     return f"median {median}, from {minimum} to {maximum}; {summary['n']:,} {things}{unknown}"
 
 
-def _histogram(
+def _build_histogram(
     series: Mapping[str, Mapping[str, Any]],
     x_label: str,
     y_label: str = "problems",

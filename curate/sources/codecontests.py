@@ -70,7 +70,7 @@ def _look_up(names: dict[int, str], number: object) -> str:
     return names.get(number, "") if isinstance(number, int) else ""
 
 
-def _pair_columns(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
+def _iter_pairs(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
     first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
     if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
         raise ParseError(f"{name} has no {names[0]} and {names[1]} of one length")
@@ -80,7 +80,7 @@ def _pair_columns(struct: object, names: tuple[str, str], name: str) -> Iterator
 def _parse_cases(struct: object, name: str) -> list[Case]:
     if struct is None:
         return []
-    pairs = _pair_columns(struct, ("input", "output"), name)
+    pairs = _iter_pairs(struct, ("input", "output"), name)
     return [Case(join_lines(given, "an input"), join_lines(expected, "an output")) for given, expected in pairs]
 
 
@@ -88,7 +88,7 @@ def _parse_solutions(struct: object) -> tuple[Program, ...]:
     """Return the solutions, often hundreds. Their stated languages are reliable, because judges accepted them."""
     if struct is None:
         return ()
-    pairs = _pair_columns(struct, ("language", "solution"), "solutions")
+    pairs = _iter_pairs(struct, ("language", "solution"), "solutions")
     return tuple(Program(optional_text(source), _look_up(_LANGUAGES, number) or "unknown") for number, source in pairs)
 
 

@@ -113,7 +113,7 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
     missing = set(fields)
     any_read = False
 
-    def own_name(row: Row, unnamed: str) -> str:
+    def get_own_name(row: Row, unnamed: str) -> str:
         return (optional_text(_get_value(row, fields["id"])) if "id" in fields else "") or unnamed
 
     def parse(id: str, row: Row) -> Problem:
@@ -127,7 +127,7 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
         return _make_problem(id, values, table.options)
 
     rows = read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))
-    yield from name_problems(name, rows, parse, own_name, table.begin.position, by_number=True)
+    yield from name_problems(name, rows, parse, get_own_name, table.begin.position, by_number=True)
     if missing and any_read:
         raise FieldsWithoutValues(table, frozenset(missing))
 

@@ -79,10 +79,10 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
         suite = replace(suite, limits=replace(suite.limits, budget_seconds=budget))
         reference = get_reference_index(row.problem)
         if reference is None:
-            record = _count_wrong_tests(_first(solutions, self._verify.tries), suite, metered)
+            record = _count_wrong_tests(_take_first(solutions, self._verify.tries), suite, metered)
         else:
             del solutions[reference]
-            record = _count_agreeing(_first(solutions, self._others), suite, metered)
+            record = _count_agreeing(_take_first(solutions, self._others), suite, metered)
         return replace(record, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
     def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
@@ -103,7 +103,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
         return record.spent_cpu_seconds
 
 
-def _first(solutions: SolutionsByIndex, n: int) -> SolutionsByIndex:
+def _take_first(solutions: SolutionsByIndex, n: int) -> SolutionsByIndex:
     return dict(islice(solutions.items(), n))
 
 
@@ -127,7 +127,7 @@ def _find_wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, C
 def _count_agreeing(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
     """Count the solutions that pass all tests, and those with outputs different from the reference."""
     judgements = _judge_all(solutions, suite, sandbox)
-    dissenting = _find_wrong_answers({index: judged for index, judged in judgements.items() if _dissents(judged)})
+    dissenting = _find_wrong_answers({index: judged for index, judged in judgements.items() if _is_dissent(judged)})
     counts = Counter(test for wrong in dissenting for test in wrong)
     disputed = min(counts, key=lambda test: (-counts[test], test), default=None)
     return CrossCheckRecord(
@@ -138,7 +138,7 @@ def _count_agreeing(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredS
     )
 
 
-def _dissents(judgement: Judgement) -> bool:
+def _is_dissent(judgement: Judgement) -> bool:
     verdicts = [case.verdict for case in judgement.cases]
     accepted, wrong = verdicts.count(Verdict.ACCEPTED), verdicts.count(Verdict.WRONG_ANSWER)
     return accepted + wrong == judgement.n_cases and judgement.n_cases / 2 <= accepted < judgement.n_cases

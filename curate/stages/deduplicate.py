@@ -52,17 +52,17 @@ class DeduplicationStage(Stage):
             ranking = np.concatenate(verified)[sketches.rows], np.concatenate(n_tests)[sketches.rows]
             order = _order_by_rank(build, sketches, *ranking)
 
-            def address(row: int) -> Address:
+            def get_address(row: int) -> Address:
                 return Address(int(sketches.shard[row]), int(sketches.number[row]))
 
             def load(row: int) -> Problem:
-                return build.load(address(row)).problem
+                return build.load(get_address(row)).problem
 
             found = np.fromiter(find_duplicates(sketches, order, threshold=self._threshold, load=load), dtype=_FOUND)
             shards = sketches.shard[found["row"]]
             for shard in np.unique(shards):  # memory holds the rejections of one shard at a time
                 duplicates = starmap(Duplicate, found[shards == shard].tolist())
-                build.reject(self, ((address(d.row), _rejection(d, address, build)) for d in duplicates))
+                build.reject(self, ((get_address(d.row), _build_rejection(d, get_address, build)) for d in duplicates))
         removed = _Rejections(build, self)
         build.outputs.duplicates = build_duplicate_section(
             removed, threshold=self._threshold, load=partial(_load_by_id, build)
@@ -88,8 +88,8 @@ def _order_by_rank(build: BuildState, sketches: Sketches, verified: "Numbers", n
     return order
 
 
-def _rejection(duplicate: Duplicate, address: Callable[[int], Address], build: BuildState) -> Rejection:
-    (shard, number), kept = address(duplicate.row), address(duplicate.kept)
+def _build_rejection(duplicate: Duplicate, get_address: Callable[[int], Address], build: BuildState) -> Rejection:
+    (shard, number), kept = get_address(duplicate.row), get_address(duplicate.kept)
     id, kept_id = build.files[shard].load_id(number), build.files[kept.shard].load_id(kept.number)
     return duplicate.to_rejection(id, build.shards[shard].source, kept_id)
 

@@ -163,18 +163,18 @@ def constant(node: ast.AST) -> Iterator[ast.AST]:
 def early_return(node: ast.AST) -> Iterator[ast.AST]:
     """A loop that ends after its first iteration, or a function that returns too early."""
     match node:
-        case ast.For(body=body) if not _ends_with_jump(body):
+        case ast.For(body=body) if not _has_final_jump(body):
             yield ast.For(node.target, node.iter, [*body, ast.Break()], node.orelse, lineno=0)
-        case ast.While(test=test, body=body) if not _ends_with_jump(body):
+        case ast.While(test=test, body=body) if not _has_final_jump(body):
             yield ast.While(test, [*body, ast.Break()], node.orelse)
         case ast.FunctionDef(body=[*work, ast.Return() as end]):
             for i, statement in enumerate(work):
                 changed: ast.stmt
                 match statement:
                     # The return statement is indented one level too far.
-                    case ast.For(body=body) if not _ends_with_jump(body):
+                    case ast.For(body=body) if not _has_final_jump(body):
                         changed = ast.For(statement.target, statement.iter, [*body, end], statement.orelse, lineno=0)
-                    case ast.If(test=test, body=body, orelse=orelse) if not _ends_with_jump(body):
+                    case ast.If(test=test, body=body, orelse=orelse) if not _has_final_jump(body):
                         changed = ast.If(test, [*body, end], orelse)
                     case _:
                         continue
@@ -182,7 +182,7 @@ def early_return(node: ast.AST) -> Iterator[ast.AST]:
                 yield ast.FunctionDef(node.name, node.args, whole, node.decorator_list, node.returns, lineno=0)
 
 
-def _ends_with_jump(body: list[ast.stmt]) -> bool:
+def _has_final_jump(body: list[ast.stmt]) -> bool:
     return isinstance(body[-1], ast.Return | ast.Break | ast.Continue | ast.Raise)
 
 

@@ -99,7 +99,7 @@ def hash_ngrams(words: NgramHashes, length: int) -> NgramHashes:
     for index in range(1, length):
         hashes *= np.uint64(NGRAM_MULTIPLIER)
         hashes += words.hashes[index : index + count]
-    _mix(hashes)
+    _mix_bits(hashes)
     within = np.ones(count, dtype=bool)
     crossing = (words.offsets[1:-1, None] - np.arange(1, length)).ravel()
     within[crossing[(crossing >= 0) & (crossing < count)]] = False
@@ -122,13 +122,13 @@ def _hash_word_bytes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Has
 
     eight_from: Hashes = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
     hashes = eight_from[starts] & _make_masks()[np.minimum(lengths, 8)]
-    _mix(hashes)
+    _mix_bits(hashes)
     done = 8
     longer = np.flatnonzero((lengths > done) & (lengths <= LONG_WORD))
     while len(longer):
         more = eight_from[starts[longer] + done] & _make_masks()[np.minimum(lengths[longer] - done, 8)]
         more ^= hashes[longer]
-        _mix(more)
+        _mix_bits(more)
         hashes[longer] = more
         done += 8
         longer = longer[lengths[longer] > done]
@@ -138,7 +138,7 @@ def _hash_word_bytes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Has
     return hashes
 
 
-def _mix(values: "Hashes") -> None:
+def _mix_bits(values: "Hashes") -> None:
     """Mix the bits of each value in place, injectively."""
     import numpy as np
 

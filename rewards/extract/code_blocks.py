@@ -99,7 +99,7 @@ def parse_code_blocks(text: str) -> list[CodeBlock]:
                 line = unquoted or ""
             else:
                 block = None  # the quote ended before the block closed
-        if block is None or _opens_another(line, block):
+        if block is None or _is_next_opening(line, block):
             block = _open_block(line, number, offsets[number], ahead)
         elif (last_line := _close_block(line, block, number, ahead)) is None:
             block.lines.append(line)
@@ -157,14 +157,14 @@ class _LookAhead:
         self._is_odd.append(odd)
         self._next_labeled.append(next_labeled)
 
-    def unpaired_fence_follows(self, number: int) -> bool:
+    def has_unpaired_fence(self, number: int) -> bool:
         """Return whether the number of bare fences up to the next labeled one is odd, so one is unpaired."""
         return self._is_odd[bisect_right(self._line_numbers, number)]
 
-    def bare_fence_follows(self, sign: str, number: int) -> bool:
+    def has_bare_fence(self, sign: str, number: int) -> bool:
         return self._last_bare[sign] > number
 
-    def string_and_block_end(self, quotes: str, number: int) -> bool:
+    def has_string_and_block_end(self, quotes: str, number: int) -> bool:
         """Return whether a string open at this line ends below, and its block after it. quotes: the triple quotes"""
         begin = self._offsets[number + 1]
         next_quotes = self._next_quotes.get(quotes, -1)
@@ -190,11 +190,11 @@ def _open_block(line: str, number: int, offset: int, ahead: _LookAhead) -> _Open
     position = quoted.end() if quoted else 0
     opens = _OPENS.match(line, position)
     after_text = _OPENS_AFTER_TEXT.match(line, position) if opens is None else None
-    if after_text and (_normalize_label(after_text["language"]) in _LABELS or ahead.unpaired_fence_follows(number)):
+    if after_text and (_normalize_label(after_text["language"]) in _LABELS or ahead.has_unpaired_fence(number)):
         opens = after_text
     if opens is None or opens["language"].lower() in _MARKDOWN:
         return None
-    if opens["fence"][0] == "~" and not ahead.bare_fence_follows("~", number):
+    if opens["fence"][0] == "~" and not ahead.has_bare_fence("~", number):
         return None
     depth = quoted[0].count(">") if quoted else 0
     spaced = quoted is not None and quoted[0].endswith(" ")
@@ -217,7 +217,7 @@ def _read_label_line(language: str, source: str) -> tuple[str, str]:
     return language, source
 
 
-def _opens_another(line: str, block: _OpenBlock) -> bool:
+def _is_next_opening(line: str, block: _OpenBlock) -> bool:
     """Return whether the line opens another, labeled block, so this one was never closed."""
     opens = _OPENS.match(line) if _may_hold_fence(line) else None
     if opens is None or not opens["language"] or _measure_width(opens["before"]) >= block.column + _MAX_EXTRA_INDENT:
@@ -243,14 +243,14 @@ def _close_block(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -
     ):
         if len(fence["fence"]) < len(block.fence):
             return None
-        return None if string_before and ahead.string_and_block_end(string_before, number) else ""
+        return None if string_before and ahead.has_string_and_block_end(string_before, number) else ""
     if block.fence[0] == "~" or not line.endswith(block.fence):
         return None
     code = line.rstrip("`")
     if block.string:
-        return None if ahead.string_and_block_end(block.string, number) else code
+        return None if ahead.has_string_and_block_end(block.string, number) else code
     in_comment = len(code) > comment_begin
-    return None if in_comment and ahead.unpaired_fence_follows(number) else code
+    return None if in_comment and ahead.has_unpaired_fence(number) else code
 
 
 def _scan_python(line: str, string: str) -> tuple[int, str]:
@@ -289,11 +289,11 @@ def _measure_width(before: str) -> int:
 
 
 def _join_source(block: _OpenBlock) -> str:
-    lines = [_outdent(line, block.column) for line in block.lines] if block.column else block.lines
+    lines = [_dedent(line, block.column) for line in block.lines] if block.column else block.lines
     return textwrap.dedent("\n".join(lines).removeprefix(_BYTE_ORDER_MARK)).strip("\n") + "\n"
 
 
-def _outdent(line: str, columns: int) -> str:
+def _dedent(line: str, columns: int) -> str:
     """Reduce the indentation of a line by at most `columns`. If a tab extends past them, the rest becomes spaces."""
     position = width = 0
     while width < columns and line[position : position + 1] in (" ", "\t"):

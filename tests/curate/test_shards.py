@@ -133,7 +133,7 @@ def test_a_cluster_that_does_not_see_the_files_leaves_the_shards_to_this_machine
     rows, undivided, small_shards, ray_cluster, tmp_path, monkeypatch, caplog
 ):
     ray_cluster.add_node()
-    monkeypatch.setattr(curate.shards, "_exist", lambda paths: False)
+    monkeypatch.setattr(curate.shards, "_do_all_exist", lambda paths: False)
     monkeypatch.setattr(curate.shards, "_map_on_ray", None)
     assert built(rows, tmp_path / "out", SandboxOptions(backend="ray", address=ray_cluster.address)) == undivided
     assert "reading the shards on this machine" in caplog.text

@@ -161,7 +161,7 @@ def _divide_tests(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSe
         entry_point = entry_point or _find_checked_function(nodes)
         if entry_point is None:
             raise ParseError("the function that check is for is not named")
-        return _TestSections(others, _substitute_function(check, entry_point), tests, entry_point)
+        return _TestSections(others, _replace_parameter(check, entry_point), tests, entry_point)
     if tests:
         return _TestSections(others, [], tests, entry_point)
     shared = _select_definitions(others)
@@ -194,7 +194,7 @@ def _find_checked_function(nodes: Sequence[ast.stmt]) -> str | None:
     return None
 
 
-def _substitute_function(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
+def _replace_parameter(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
     """Return the body of a check, with the entry point in place of the parameter. Raises ParseError."""
     candidate = check.args.args[0].arg
     if candidate in find_bound_names(check.body) or any(

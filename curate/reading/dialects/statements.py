@@ -108,10 +108,10 @@ class _Scope:
             else:
                 examples += filter(None, iteration_cases)
         if is_independent and all(isinstance(inner, ast.Assert | ast.Expr) for inner in node.body):
-            return examples, [_restrict_loop(node, [item]) for item in other_iterations]
+            return examples, [_select_iterations(node, [item]) for item in other_iterations]
         if not examples:
             return [], [node]
-        return examples, [_restrict_loop(node, other_iterations)] if other_iterations else []
+        return examples, [_select_iterations(node, other_iterations)] if other_iterations else []
 
     def track(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
         """Record the values that a statement assigns, and remove those that it may change in place.
@@ -157,14 +157,14 @@ def extract_cases(
         if is_no_op(node):
             continue
         used, bound = find_used_names(node), find_bound_names([node])
-        if is_test := _asserts(node, scope.helpers):
+        if is_test := _has_assertion(node, scope.helpers):
             examples, others = list[Case](), [node]
             if independent:
                 examples, others = scope.extract_examples(node, is_independent=not used & (derived_names - set(names)))
             yield from examples
             for test in others:
                 yield Case(unparse([*select_required_statements(test, earlier), test]), "")
-        elif isinstance(node, ast.FunctionDef) and _body_asserts(node, scope.helpers):
+        elif isinstance(node, ast.FunctionDef) and _has_assertion_in_body(node, scope.helpers):
             scope.helpers[node.name] = False
         scope.track(node, used, bound, is_test=is_test)
         if not is_test and used & derived_names:
@@ -182,7 +182,9 @@ def find_asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
     """
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     helpers: dict[str, bool] = {}
-    while more := [node.name for node in functions if node.name not in helpers and _body_asserts(node, helpers)]:
+    while more := [
+        node.name for node in functions if node.name not in helpers and _has_assertion_in_body(node, helpers)
+    ]:
         helpers |= dict.fromkeys(more, False)
     evalplus = unparse(node for node in functions if node.name in (_EVALPLUS, "is_floats"))
     if hashlib.sha256(evalplus.encode()).hexdigest() == _EVALPLUS_SHA256:
@@ -198,7 +200,7 @@ def is_no_op(node: ast.stmt) -> bool:
     return False
 
 
-def _asserts(node: ast.AST, helpers: Collection[str]) -> bool:
+def _has_assertion(node: ast.AST, helpers: Collection[str]) -> bool:
     """Return whether executing a statement asserts something. helpers: functions that contain assertions"""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
@@ -208,11 +210,11 @@ def _asserts(node: ast.AST, helpers: Collection[str]) -> bool:
         case ast.Call(ast.Name(name) | ast.Attribute(attr=name)):
             if name in helpers or name in _RAISING or name.startswith("assert"):
                 return True
-    return any(_asserts(inner, helpers) for inner in ast.iter_child_nodes(node))
+    return any(_has_assertion(inner, helpers) for inner in ast.iter_child_nodes(node))
 
 
-def _body_asserts(function: ast.FunctionDef, helpers: Collection[str]) -> bool:
-    return any(_asserts(node, helpers) for node in function.body)
+def _has_assertion_in_body(function: ast.FunctionDef, helpers: Collection[str]) -> bool:
+    return any(_has_assertion(node, helpers) for node in function.body)
 
 
 def _is_decimal(expected: Any) -> bool:
@@ -269,7 +271,7 @@ def _bind_target(target: ast.expr, item: Any) -> dict[str, Any]:
     raise NotLiteral("a target that is not a name")
 
 
-def _restrict_loop(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
+def _select_iterations(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
     """Restrict a loop to some iterations. items: the values of its variables in these. Raises NotLiteral."""
     names = list(items[0])
     rows = ", ".join(f"({', '.join(to_literal(item[name]) for name in names)},)" for item in items)
