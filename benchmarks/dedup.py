@@ -169,7 +169,7 @@ def remove_ours(path: Path) -> Clusters:
     import numpy as np
 
     from curate.dedup.duplicates import find_duplicates
-    from curate.dedup.sketches import load_kernel, temporary_sketches
+    from curate.dedup.sketches import create_temporary_sketches, load_kernel
     from curate.problem import Problem
     from sandbox import Suite
 
@@ -181,7 +181,7 @@ def remove_ours(path: Path) -> Clusters:
 
     # The documents differ only in their texts.
     same = problem("")
-    with temporary_sketches(map(problem, read_texts(path)), folder=path.parent) as sketches:
+    with create_temporary_sketches(map(problem, read_texts(path)), folder=path.parent) as sketches:
         order = np.arange(len(sketches))
         found = list(find_duplicates(sketches, order, threshold=THRESHOLD, load=lambda row: same))
         numbers = sketches.number.tolist()

@@ -25,7 +25,7 @@ from curate.judging import MeteredSandbox, classify_failure, map_with_retries
 from curate.options import BuildOptions
 from curate.pipeline import build
 from curate.problem import Problem
-from curate.progress import Progress, no_progress, with_progress
+from curate.progress import Progress, ignore_progress, with_progress
 from curate.reading.values import shorten
 from curate.text.document import Block, Section, Table, Text, render_markdown, render_terminal
 from sandbox import Judgement, SandboxOptions, Verdict
@@ -145,7 +145,7 @@ def audit_dataset(
     seed: int,
     sandbox: SandboxOptions,
     subject: str = "",
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> DatasetAudit:
     """Compare a dataset with its manifest, and judge its references on their tests.
 
@@ -161,7 +161,7 @@ def audit_dataset(
     dataset = Dataset.open(folder)
     integrity = check_integrity(dataset, read_rows=True, progress=progress)
     dataset.require_problems()
-    rows = enumerate(dataset.rows("data", ("id", "verified", "reference_language", "expected_answer")))
+    rows = enumerate(dataset.iter_rows("data", ("id", "verified", "reference_language", "expected_answer")))
     n_questions, verified = 0, {}
     for n, row in rows:
         n_questions += bool(row["expected_answer"])
@@ -254,7 +254,7 @@ def audit_source(
     seed: int,
     sandbox: SandboxOptions,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> DatasetAudit:
     """Execute the solutions of a source's rows, and count the rows with a solution that passes all tests.
 
@@ -270,14 +270,14 @@ def audit_source(
     manifest = build([(name, location)], out, options, sandbox=sandbox, overwrite=overwrite, progress=progress)
     count = manifest.counts[name]
     dataset = Dataset(out, manifest).require_problems()
-    if any(row["expected_answer"] for row in dataset.rows("data", ("expected_answer",))):
+    if any(row["expected_answer"] for row in dataset.iter_rows("data", ("expected_answer",))):
         raise CurateError(
             f"{name} has questions of mathematics, and this command executes programs. {out} is a dataset of those "
             "whose answers math-verify can read."
         )
     failures = [
         AuditFailure(row["id"], row["cause"] or row["reason"], row["detail"])
-        for row in dataset.rows("rejected")
+        for row in dataset.iter_rows("rejected")
         if row["stage"] == "verify"
     ]
     not_judged = Counter({r: n for stage in ("parse", "filter") for r, n in count.rejected.get(stage, {}).items()})

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from curate.dataset.digests import RowHasher, write_digests
 from curate.dataset.writer import REJECTED_COLUMNS, make_rejected_row, merge_parts, write_part
 from curate.errors import CurateError
-from curate.ingestion import has_repeated_problems, repeated_id_rejection
+from curate.ingestion import build_repeated_id_rejection, has_repeated_problems
 from curate.json_records import from_json, to_json
 from curate.judging import map_with_retries
 from curate.manifest import SetCounts, SourceCounts, StrengthSummary
@@ -24,7 +24,7 @@ from curate.problem import COLUMNS, Problem, Rejection, decode_problem, to_row
 from curate.progress import Progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.shards import Shard, ShardPool
-from curate.stage import BuildRow, ProblemStage, Stage, first_pending
+from curate.stage import BuildRow, ProblemStage, Stage, find_first_pending
 from curate.work import WorkFile
 from sandbox import Sandbox
 from sandbox.closeable import Closeable
@@ -137,7 +137,9 @@ class BuildState(Closeable):
             if has_repeated_problems(self.shards[shard].source):
                 file.delete_row(number)
             else:
-                file.replace_by_rejection(number, repeated_id_rejection(rejected[1] if rejected else file.load(number)))
+                file.replace_by_rejection(
+                    number, build_repeated_id_rejection(rejected[1] if rejected else file.load(number))
+                )
 
     def load(self, address: Address) -> BuildRow:
         """Return a problem with the results of its records and its rejection, if any."""
@@ -339,7 +341,7 @@ def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stage
         number,
         settled.problem,
         record=(stage.name, key, json.dumps(to_json(record))),
-        next_stage=first_pending(settled, stages, index + 1),
+        next_stage=find_first_pending(settled, stages, index + 1),
         rejection=rejection,
     )
 

@@ -21,7 +21,7 @@ from curate.dataset.integrity import require_intact
 from curate.dataset.writer import REJECTED_COLUMNS, Columns, make_rejected_row, write_table
 from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_name_and_date
 from curate.problem import COLUMNS, Rejection
-from curate.progress import Progress, no_progress, with_progress
+from curate.progress import Progress, ignore_progress, with_progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.report.report_files import load_duplicate_section, write_report
 
@@ -57,7 +57,7 @@ def derive(
     removed_rows_kept_elsewhere: bool = False,
     duplicates: DuplicateSection | None = None,
     recipe: Mapping[str, Any] | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Manifest:
     """Write the remaining rows of all inputs into the folder `out`, and return the manifest.
 
@@ -91,14 +91,14 @@ def derive(
             rows = with_progress(
                 _iter_remaining(inputs, removed), "write", progress, total=sum(m.n_kept for m in before) - len(removed)
             )
-            write_table(_hash_rows(rows, hasher, kept, verified), COLUMNS, final / "data")
+            write_table(_hash_and_count_rows(rows, hasher, kept, verified), COLUMNS, final / "data")
         else:
             copies, n_rows = files.copy({position for _, position in removed}, final / "data")
             kept[_FOREIGN_SOURCE] = n_rows - len(removed)
             before = before or [Manifest(plan, "", {_FOREIGN_SOURCE: SourceCounts(n_rows, {}, n_rows)})]
         suffix = files.suffix if files else ".parquet"
         new = sorted(map(make_rejected_row, removed.values()), key=sort_key)
-        rejected = heapq.merge(*(dataset.rows("rejected") for dataset in inputs), new, key=sort_key)
+        rejected = heapq.merge(*(dataset.iter_rows("rejected") for dataset in inputs), new, key=sort_key)
         write_table(map(hasher.add_rejected, rejected), REJECTED_COLUMNS, final / "rejected", suffix=suffix)
         for name, (table, columns) in tables.items():
             write_table(table, columns, final / name, suffix=suffix)
@@ -136,7 +136,7 @@ def find_existing_parent(out: Path) -> Path:
 
 def _iter_remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> Iterator[Row]:
     def iter_input(index: int, dataset: Dataset) -> Iterator[Row]:
-        rows = enumerate(dataset.rows("data", list(COLUMNS)))
+        rows = enumerate(dataset.iter_rows("data", list(COLUMNS)))
         return (row for position, row in rows if (index, position) not in removed)
 
     return heapq.merge(*(iter_input(index, dataset) for index, dataset in enumerate(inputs)), key=itemgetter("id"))
@@ -146,11 +146,13 @@ def _select_removed(index: int, removed: Mapping[Key, Rejection]) -> dict[int, R
     return {position: rejection for (number, position), rejection in removed.items() if number == index}
 
 
-def _hash_rows(rows: Iterable[Row], hasher: RowHasher, kept: "Counter[str]", verified: "Counter[str]") -> Iterator[Row]:
-    """Add rows to the hashes, and count rows and verified rows by source."""
+def _hash_and_count_rows(
+    rows: Iterable[Row], hasher: RowHasher, kept_counts: "Counter[str]", verified_counts: "Counter[str]"
+) -> Iterator[Row]:
+    """Yield the rows; hash each, and count rows and verified rows by source."""
     for row in rows:
-        kept[row["source"]] += 1
-        verified[row["source"]] += row["verified"]
+        kept_counts[row["source"]] += 1
+        verified_counts[row["source"]] += row["verified"]
         yield hasher.add(row)
 
 
@@ -159,11 +161,11 @@ def _iter_evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_e
 
     removed: rejections by position
     """
-    before = dataset.rows(EVIDENCE)
+    before = dataset.iter_rows(EVIDENCE)
     if kept_elsewhere:
         ids = {rejection.id for rejection in removed.values()}
         return (row for row in before if row["reason"] != SUSPECT_REASON or row["id"] not in ids)
-    statements = enumerate(dataset.rows("data", ("statement",)))
+    statements = enumerate(dataset.iter_rows("data", ("statement",)))
     after = (make_evidence_row(removed[n], row["statement"]) for n, row in statements if n in removed)
     return heapq.merge(before, after, key=sort_key)
 

@@ -40,7 +40,7 @@ def source_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(sources.__path__))
 
 
-def source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[str, TableFiles]]:
+def find_source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[str, TableFiles]]:
     """Find the files of the named sources. Raises CurateError if a source or its files do not exist.
 
     locations: (name, location) of each source. A name not in source_names() needs a location with a mapping
@@ -54,7 +54,7 @@ def source_tables(locations: Sequence[tuple[str, LocationSpec]]) -> list[tuple[s
     return [(name, _locate_source(name, location)) for name, location in locations]
 
 
-def source_module(name: str) -> Any:
+def import_source_module(name: str) -> Any:
     """Return the module that reads a source: the module of that name, or else `generic`."""
     return import_module(f"curate.sources.{name if name in source_names() else MAPPING_SOURCE}")
 
@@ -75,7 +75,7 @@ def _check_user_source(name: str, location: LocationSpec) -> None:
 
 def _locate_source(name: str, location: LocationSpec) -> TableFiles:
     table = locate(location)
-    source = source_module(name)
+    source = import_source_module(name)
     if "fields" in table.options and source.__name__.rpartition(".")[2] != MAPPING_SOURCE:
         raise CurateError(
             f"{name} is a source with its own format, so it takes no [fields]. To read data by this mapping, "
@@ -107,13 +107,13 @@ def check_not_empty(name: str, table: TableFiles) -> None:
 
 def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows: int) -> list[TableFiles]:
     """Return the shards of a source: a single one if rows are limited or sampled, or if the source has ONE_SHARD."""
-    together = options.limit or options.sample or getattr(source_module(name), "ONE_SHARD", False)
+    together = options.limit or options.sample or getattr(import_source_module(name), "ONE_SHARD", False)
     return [table] if together else divide(table, max_rows)
 
 
 def has_repeated_problems(name: str) -> bool:
     """Return whether a source has several rows per problem, of which only the first counts."""
-    return getattr(source_module(name), "SEVERAL_ROWS_PER_PROBLEM", False)
+    return getattr(import_source_module(name), "SEVERAL_ROWS_PER_PROBLEM", False)
 
 
 def read_table(
@@ -132,7 +132,7 @@ def read_table(
     seen: set[str] = set()
     for item in _select_items(name, table, options):
         if item.id in seen:
-            yield repeated_id_rejection(item), None
+            yield build_repeated_id_rejection(item), None
             continue
         seen.add(item.id)
         if isinstance(item, Rejection):
@@ -154,7 +154,7 @@ def read_table(
             yield item, row
 
 
-def repeated_id_rejection(item: Problem | Rejection) -> Rejection:
+def build_repeated_id_rejection(item: Problem | Rejection) -> Rejection:
     """Return the rejection of a row with the id of an earlier one."""
     detail = "the first row of this id was read"
     return Rejection(item.id, item.source, "parse", "repeated_id", detail, statement=item.statement)
@@ -179,7 +179,7 @@ def sample_sort_key(seed: int, id: str) -> bytes:
 
 
 def _read_source(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
-    source = source_module(name)
+    source = import_source_module(name)
     items: Iterator[Problem | Rejection]
     items = source.read(table) if name in source_names() else source.read(table, name)
     return items

@@ -70,7 +70,7 @@ def from_json(kind: type[Record], data: Any, *, ignore_unknown: bool = False) ->
 
     Raises ValueError for data of another shape; the message names the field.
     """
-    record: Record = _Reader(ignore_unknown).read(kind, data, kind.__name__)
+    record: Record = _Decoder(ignore_unknown).decode(kind, data, kind.__name__)
     return record
 
 
@@ -80,80 +80,82 @@ def _get_hints(kind: type) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """A reader of values by type. Error messages contain `where`, the path of a value in the record."""
+class _Decoder:
+    """A decoder of values by type. Error messages contain `path`, the path of a value in the record."""
 
     ignore_unknown: bool
 
-    def read(self, kind: Any, data: Any, where: str) -> Any:
-        if kind is Any:
-            return data
-        origin = get_origin(kind)
+    def decode(self, target_type: Any, value: Any, path: str) -> Any:
+        if target_type is Any:
+            return value
+        origin = get_origin(target_type)
         if origin in (Union, UnionType):
-            return self._read_union(get_args(kind), data, where)
+            return self._decode_union(get_args(target_type), value, path)
         if origin in (tuple, list):
-            return self._read_sequence(origin, get_args(kind), data, where)
+            return self._decode_sequence(origin, get_args(target_type), value, path)
         if origin is not None and issubclass(origin, Mapping):
-            _expect(data, dict, where)
-            return {key: self.read(get_args(kind)[1], item, f"{where}.{key}") for key, item in data.items()}
-        if is_dataclass(kind):
-            return self._read_record(kind, data, where)
-        if issubclass(kind, Enum):
+            _expect(value, dict, path)
+            return {key: self.decode(get_args(target_type)[1], item, f"{path}.{key}") for key, item in value.items()}
+        if is_dataclass(target_type):
+            return self._decode_record(target_type, value, path)
+        if issubclass(target_type, Enum):
             try:
-                return kind(data)
+                return target_type(value)
             except ValueError as error:
-                raise ValueError(f"{where}: {error}") from None
-        if kind is float and isinstance(data, int) and not isinstance(data, bool):
-            return float(data)
-        _expect(data, kind, where)
-        return data
+                raise ValueError(f"{path}: {error}") from None
+        if target_type is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        _expect(value, target_type, path)
+        return value
 
-    def _read_record(self, kind: Any, data: Any, where: str) -> Any:
-        _expect(data, dict, where)
-        hints = _get_hints(kind)
-        known = {_get_key(entry): entry for entry in fields(kind)}
-        unknown = [key for key in data if key not in known]
+    def _decode_record(self, target_type: Any, value: Any, path: str) -> Any:
+        _expect(value, dict, path)
+        hints = _get_hints(target_type)
+        known = {_get_key(entry): entry for entry in fields(target_type)}
+        unknown = [key for key in value if key not in known]
         if unknown and not self.ignore_unknown:
-            raise UnknownFieldError(where, unknown, known)
+            raise UnknownFieldError(path, unknown, known)
         missing = [
             name
             for name, entry in known.items()
-            if name not in data and entry.default is MISSING and entry.default_factory is MISSING
+            if name not in value and entry.default is MISSING and entry.default_factory is MISSING
         ]
         if missing:
-            raise ValueError(f"{where}: the field {', '.join(missing)} is missing")
-        return kind(
+            raise ValueError(f"{path}: the field {', '.join(missing)} is missing")
+        return target_type(
             **{
-                entry.name: self.read(hints[entry.name], data[key], f"{where}.{key}")
+                entry.name: self.decode(hints[entry.name], value[key], f"{path}.{key}")
                 for key, entry in known.items()
-                if key in data
+                if key in value
             },
         )
 
-    def _read_sequence(self, origin: Any, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
-        _expect(data, list, where)
-        if origin is list or (len(kinds) == 2 and kinds[1] is Ellipsis):
-            return origin(self.read(kinds[0], item, f"{where}[{index}]") for index, item in enumerate(data))
-        if len(kinds) != len(data):
-            raise ValueError(f"{where}: expected {len(kinds)} values, not {len(data)}")
-        pairs = zip(kinds, data, strict=True)
-        return tuple(self.read(kind, item, f"{where}[{index}]") for index, (kind, item) in enumerate(pairs))
+    def _decode_sequence(self, origin: Any, target_types: tuple[Any, ...], value: Any, path: str) -> Any:
+        _expect(value, list, path)
+        if origin is list or (len(target_types) == 2 and target_types[1] is Ellipsis):
+            return origin(self.decode(target_types[0], item, f"{path}[{index}]") for index, item in enumerate(value))
+        if len(target_types) != len(value):
+            raise ValueError(f"{path}: expected {len(target_types)} values, not {len(value)}")
+        pairs = zip(target_types, value, strict=True)
+        return tuple(
+            self.decode(target_type, item, f"{path}[{index}]") for index, (target_type, item) in enumerate(pairs)
+        )
 
-    def _read_union(self, kinds: tuple[Any, ...], data: Any, where: str) -> Any:
-        if data is None and NoneType in kinds:
+    def _decode_union(self, target_types: tuple[Any, ...], value: Any, path: str) -> Any:
+        if value is None and NoneType in target_types:
             return None
-        others = [kind for kind in kinds if kind is not NoneType]
+        others = [target_type for target_type in target_types if target_type is not NoneType]
         if len(others) == 1:
-            return self.read(others[0], data, where)
+            return self.decode(others[0], value, path)
         errors = []
-        for kind in others:
+        for target_type in others:
             try:
-                return self.read(kind, data, where)
+                return self.decode(target_type, value, path)
             except ValueError as error:
                 errors.append(str(error))
         raise ValueError("; or ".join(errors))
 
 
-def _expect(data: Any, kind: type, where: str) -> None:
-    if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
-        raise ValueError(f"{where}: expected {kind.__name__}, not {type(data).__name__}")
+def _expect(value: Any, target_type: type, path: str) -> None:
+    if not isinstance(value, target_type) or (isinstance(value, bool) and target_type is not bool):
+        raise ValueError(f"{path}: expected {target_type.__name__}, not {type(value).__name__}")

@@ -41,7 +41,7 @@ class EvaluationSource:
 class BandPlan:
     """A selection of problems by solve rate.
 
-    band: the bounds as LEAST:MOST
+    band: the bounds as MIN:MAX
     models: sampling settings, by model
     counts_sha256: hash of the counts behind the solve rates
     """
@@ -204,7 +204,7 @@ class BuildInfo:
 
 @dataclass(frozen=True, slots=True)
 class SelectedBand:
-    """The solve-rate band of a dataset, as LEAST:MOST, and the models whose rates lie in it.
+    """The solve-rate band of a dataset, as MIN:MAX, and the models whose rates lie in it.
 
     warning: warning of so few problems that chance may have selected them; None if there are enough
     """

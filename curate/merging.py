@@ -22,7 +22,7 @@ from curate.dataset import output_folder
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset import Dataset, Row, require_outside
 from curate.dedup.duplicates import find_duplicates, order_by_rank
-from curate.dedup.sketches import temporary_sketches
+from curate.dedup.sketches import create_temporary_sketches
 from curate.derivation import DIFFICULTY, Key, derive, find_existing_parent
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
@@ -38,7 +38,7 @@ from curate.manifest import (
     StrengthSummary,
 )
 from curate.problem import COLUMNS, DEFAULT_VALUES, Problem, Rejection
-from curate.progress import Progress, no_progress, with_progress
+from curate.progress import Progress, ignore_progress, with_progress
 from curate.report.duplicate_section import DuplicateSection, build_duplicate_section
 
 _MAX_SHOWN = 3
@@ -51,7 +51,7 @@ def merge(
     *,
     dedup: float = 0.7,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Manifest:
     """Write the rows of all datasets without duplicates to the folder `out` and return its manifest.
 
@@ -115,11 +115,11 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
     if len({dataset.path.resolve() for dataset in inputs}) < len(inputs):
         raise CurateError("a dataset is given twice. Give each of them once.")
     for given, dataset in zip(locations, inputs, strict=True):
-        require_outside(out, dataset.path, dataset.files("data"))
-        if missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.columns("data"):
+        require_outside(out, dataset.path, dataset.list_files("data"))
+        if missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.read_columns("data"):
             listed = ", ".join(sorted(missing))
             raise CurateError(f"{given}: its rows have no {listed}. Build it again with this version.")
-        ids = [row["id"] for row in dataset.rows("data", ("id",))]
+        ids = [row["id"] for row in dataset.iter_rows("data", ("id",))]
         if ids != sorted(ids):
             raise CurateError(f"{given}: its rows are not in the order of their ids. Build it again.")
     return inputs
@@ -146,7 +146,7 @@ class _Rows:
 
     @cached_property
     def ids(self) -> list[list[str]]:
-        return [[row["id"] for row in dataset.rows("data", ("id",))] for dataset in self.inputs]
+        return [[row["id"] for row in dataset.iter_rows("data", ("id",))] for dataset in self.inputs]
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -193,7 +193,7 @@ def _find_duplicates(
     duplicates: dict[Key, tuple[Rejection, Key]] = {}
     in_sources: list[Rejection] = []
     compared = with_progress(problems(), "deduplicate", progress, total=len(rows))
-    with temporary_sketches(compared, folder=work) as sketches:
+    with create_temporary_sketches(compared, folder=work) as sketches:
         numbers = sketches.number.tolist()
         order = order_by_rank(np.array(verified)[numbers], np.array(n_tests)[numbers])
         for duplicate in find_duplicates(
@@ -280,7 +280,7 @@ def _merge_hits(inputs: Sequence[Dataset], shared: SetCountsOfInputs) -> list[Ro
         before = {  # number of rows of earlier datasets, by set
             in_each[index][1].name: sum(counts.rows for _, counts in in_each[:index]) for in_each in shared.values()
         }
-        rows = dataset.rows("contamination")
+        rows = dataset.iter_rows("contamination")
         hits += ({**hit, "row": hit["row"] + before[hit["set"]]} for hit in rows if hit["set"] in before)
     return sorted(hits, key=lambda hit: hit["row"])
 

@@ -22,7 +22,7 @@ from curate.build_state import BuildState, count_by_source, measure_step
 from curate.dataset import card, output_folder, writer
 from curate.dataset.digests import RowHasher
 from curate.errors import CurateError
-from curate.ingestion import check_not_empty, read_and_filter, source_names, source_tables
+from curate.ingestion import check_not_empty, find_source_tables, read_and_filter, source_names
 from curate.json_records import to_json
 from curate.manifest import (
     BuildInfo,
@@ -36,9 +36,9 @@ from curate.manifest import (
 )
 from curate.options import BuildOptions
 from curate.problem import Rejection
-from curate.progress import Progress, no_progress
+from curate.progress import Progress, ignore_progress
 from curate.reading.location import LocationSpec
-from curate.reading.tables import TableFiles, path_sha256, size_bytes
+from curate.reading.tables import TableFiles, hash_path, size_bytes
 from curate.recipe import create_build_recipe
 from curate.report.report_files import write_report
 from curate.shards import Shard, ShardPool, plan_shards, read_shard, remove_unfinished
@@ -66,7 +66,7 @@ def build(
     stages: Sequence[Stage] | None = None,
     sandbox: SandboxOptions = _THIS_MACHINE,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Manifest:
     """Build the dataset of the named sources in the folder `out` and return its manifest.
 
@@ -87,7 +87,7 @@ def build(
             "a build sets the seed of its programs, but a service has one seed for all its clients; choose the backend "
             "local, docker or ray"
         )
-    tables = source_tables(locations)
+    tables = find_source_tables(locations)
     recipe = create_build_recipe(locations, tables, options, against, sandbox.packages) if stages is None else None
     stages = default_stages(options, against) if stages is None else _check_stages(stages, against)
     with _explain_errors(out):
@@ -135,14 +135,14 @@ def dry_run(
     locations: Sequence[tuple[str, LocationSpec]],
     options: BuildOptions,
     *,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     against: Sequence[str] = (),
 ) -> tuple[dict[str, SourceCounts], list[Rejection]]:
     """Read and filter the rows; execute and write nothing. Return the counts and the rejections in the order of ids.
 
     Raises CurateError as `build` does.
     """
-    tables = source_tables(locations)
+    tables = find_source_tables(locations)
     default_stages(options, against)  # only for its errors
     read: Counter[str] = Counter()
     kept: Counter[str] = Counter()
@@ -179,7 +179,7 @@ def _plan(
     packages: tuple[Package, ...],
 ) -> Plan:
     inputs = {
-        name: tuple(InputFile(file.name, size_bytes(file), path_sha256(file)) for file in table.files)
+        name: tuple(InputFile(file.name, size_bytes(file), hash_path(file)) for file in table.files)
         for name, table in tables
     }
     configuration = {
@@ -222,7 +222,7 @@ def _read(
     problem_stages = [stage if isinstance(stage, ProblemStage) else None for stage in stages]
     missing: dict[str, set[str]] = {}
     n_rows = 0
-    shard_progress = progress if len(shards) == 1 else no_progress
+    shard_progress = progress if len(shards) == 1 else ignore_progress
     calls = [(shard, options, problem_stages, sketched, shard_progress) for shard in shards]
     for index, (n_read, fields) in pool.map(read_shard, calls):
         n_rows += n_read

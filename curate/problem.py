@@ -25,7 +25,7 @@ class Wrapping(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A programming problem with its tests, or a question of mathematics with an expected answer and no tests.
+    """A programming problem with its tests, or a math question with an expected answer and no tests.
 
     Every field is a column, or two columns if it holds programs; see COLUMNS.
     """
@@ -219,7 +219,7 @@ def from_row(row: Mapping[str, Any]) -> Problem:
     """Return the problem of a row from `to_row`. Raises KeyError, TypeError or ValueError for other rows."""
     row = DEFAULT_VALUES | dict(row)
     values = {name: row[name] for name in _FIELDS}
-    values["tests"] = tests_from_row(row)
+    values["tests"] = decode_tests(row)
     values["wrapping"] = Wrapping(row["wrapping"])
     values["tags"] = tuple(row["tags"])
     values["strongest_tests"] = tuple(row["strongest_tests"])
@@ -230,7 +230,7 @@ def from_row(row: Mapping[str, Any]) -> Problem:
     return Problem(**values)
 
 
-def tests_from_row(row: Mapping[str, Any]) -> Suite:
+def decode_tests(row: Mapping[str, Any]) -> Suite:
     """Return the tests of a row with TEST_COLUMNS. Raises KeyError, TypeError or ValueError for other rows."""
     suite = Suite.from_json(row["tests"])
     return suite.with_trials(row["trial_outputs"]) if row["trial_outputs"] else suite

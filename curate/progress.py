@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 Progress = Callable[[str, int, int | None], None]
 
 
-def no_progress(stage: str, done: int, total: int | None) -> None:
+def ignore_progress(stage: str, done: int, total: int | None) -> None:
     """Ignore a progress report."""
 
 

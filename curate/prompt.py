@@ -37,7 +37,7 @@ what it returns counts; what it prints does not.
 _FORM = """
 Put the whole program into one ```python block at the end of your answer.
 """
-# Follows a question of mathematics, as in DeepScaleR.
+# Instruction appended to a math question, as in DeepScaleR.
 MATHEMATICS_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
 # Samples depend on these texts, so they are part of a sample's cache key.
 FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)
@@ -168,7 +168,7 @@ class PromptFormat:
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": content}]
 
-    def row_chat(self, row: Mapping[str, Any], tests: Suite) -> Chat:
+    def build_row_chat(self, row: Mapping[str, Any], tests: Suite) -> Chat:
         """Return the messages that ask for a program, or for the final answer to a question.
 
         row  a row with the columns statement, starter_code and expected_answer

@@ -17,7 +17,7 @@ from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import Manifest
 from curate.problem import Rejection
-from curate.progress import Progress, no_progress, with_progress
+from curate.progress import Progress, ignore_progress, with_progress
 from curate.recipe import FilterConfig, with_step
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class FilterResult:
     uses_models: bool
 
 
-def preview_filter(dataset: Path, where: Sequence[str], *, progress: Progress = no_progress) -> FilterResult:
+def preview_filter(dataset: Path, where: Sequence[str], *, progress: Progress = ignore_progress) -> FilterResult:
     """Return the effect of a filter without writing a dataset. Raises CurateError as `write_filtered` does."""
     return _evaluate(Dataset.open_built(dataset), where, progress)
 
@@ -54,7 +54,7 @@ def write_filtered(
     out: Path,
     *,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     recipe: Mapping[str, Any] | None = None,
 ) -> tuple[Manifest, FilterResult]:
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and the effect on the rows.
@@ -69,11 +69,11 @@ def write_filtered(
     is invalid, or the folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
-    require_outside(out, origin.path, origin.files("data"))
+    require_outside(out, origin.path, origin.list_files("data"))
     result = _evaluate(origin, where, progress)
     options = {"where": list(result.condition_counts)}
     plan = create_step_plan(origin.manifest, "filter", options, result.removed.values())
-    tables = solve_rates.remaining_tables(origin, {rejection.id for rejection in result.removed.values()})
+    tables = solve_rates.select_remaining_tables(origin, {rejection.id for rejection in result.removed.values()})
     recipe = recipe or _build_recipe(origin.manifest, result)
     return derive([origin], result.removed, plan, tables, out, overwrite=overwrite, recipe=recipe), result
 
@@ -104,9 +104,9 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
 
 def _iter_batches(origin: Dataset, conditions: Sequence[Condition]) -> "Iterator[pa.RecordBatch]":
     columns = frozenset[str]().union(*(condition.columns for condition in conditions))
-    if missing := columns - origin.columns("data"):
+    if missing := columns - origin.read_columns("data"):
         raise CurateError(f"{origin.path}: its rows have no {', '.join(sorted(missing))}. Build it again.")
-    return origin.batches("data", sorted(columns), rows=_ROWS_WITH_TESTS if "tests" in columns else _ROWS)
+    return origin.iter_batches("data", sorted(columns), rows=_ROWS_WITH_TESTS if "tests" in columns else _ROWS)
 
 
 def _build_rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:

@@ -28,7 +28,7 @@ from curate.problem import Problem
 from curate.progress import Progress
 from curate.reading.tables import TableFiles
 from curate.sources.generic import FieldsWithoutValues
-from curate.stage import BuildRow, Stage, first_pending
+from curate.stage import BuildRow, Stage, find_first_pending
 from curate.work import FILE, create_work_file
 from sandbox import SandboxOptions
 
@@ -95,7 +95,7 @@ def _read(
             nonlocal without_values, n_rows
             try:
                 for item, row in read_table(shard.source, shard.table, options):
-                    pending = first_pending(BuildRow(item), stages) if isinstance(item, Problem) else None
+                    pending = find_first_pending(BuildRow(item), stages) if isinstance(item, Problem) else None
                     new.add(item, row, pending)
                     n_rows += 1
                     progress("read", n_rows, None)

@@ -23,13 +23,13 @@ from curate.dataset.dataset import Dataset, require_outside
 from curate.decontamination.problem_keys import derive_keys
 from curate.dedup import lsh
 from curate.dedup.duplicates import find_similar
-from curate.dedup.sketches import temporary_sketches
+from curate.dedup.sketches import create_temporary_sketches
 from curate.derivation import Key, create_step_plan, derive, find_existing_parent
-from curate.difficulty.table import remaining_tables
+from curate.difficulty.table import select_remaining_tables
 from curate.errors import CurateError, PlanMismatchError
 from curate.manifest import MANIFEST, Manifest
 from curate.problem import Problem, Rejection
-from curate.progress import Progress, no_progress, with_progress
+from curate.progress import Progress, ignore_progress, with_progress
 from curate.recipe import SplitConfig, with_step
 from sandbox import Suite
 
@@ -45,7 +45,7 @@ def split(
     options: SplitConfig,
     *,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Manifest]:
     """Write the parts of a dataset into `out`/NAME, and return their manifests by name.
@@ -61,7 +61,7 @@ def split(
     empty, or a folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
-    require_outside(out, origin.path, origin.files("data"))
+    require_outside(out, origin.path, origin.list_files("data"))
     if (out / MANIFEST).exists():
         raise CurateError(f"{out} is a dataset itself. Choose another --out for the parts.")
     removed = _reject_other_parts(origin, options, find_existing_parent(out), progress)
@@ -86,7 +86,7 @@ def split(
                 [origin],
                 removed[part],
                 plan,
-                remaining_tables(origin, {rejection.id for rejection in removed[part].values()}),
+                select_remaining_tables(origin, {rejection.id for rejection in removed[part].values()}),
                 out / part,
                 overwrite=overwrite,
                 removed_rows_kept_elsewhere=True,
@@ -101,7 +101,7 @@ def _reject_other_parts(
 ) -> dict[str, dict[Key, Rejection]]:
     """Return for each part the rejections of the rows of other parts."""
     of_row = find_clusters(origin, similarity=options.similarity, work=work, progress=progress)
-    rows = list(origin.rows("data", ("id", "source")))
+    rows = list(origin.iter_rows("data", ("id", "source")))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
     parts = assign_parts(ids, sources, of_row, options.sizes, options.seed)
     sizes = Counter(of_row)
@@ -158,7 +158,7 @@ def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: 
     links = UnionFind(len(dataset))
 
     def problems() -> Iterator[Problem]:
-        rows = with_progress(dataset.rows("data", _COLUMNS), "read", progress, total=len(dataset))
+        rows = with_progress(dataset.iter_rows("data", _COLUMNS), "read", progress, total=len(dataset))
         for row, values in enumerate(rows):
             names = (values["id"].rpartition("/")[2], values["title"])
             for key in derive_keys(url=values["url"], platform=values["platform"], names=names):
@@ -166,7 +166,7 @@ def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: 
             # Problems with the same text stay together regardless of their tests, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
-    with temporary_sketches(problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
+    with create_temporary_sketches(problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
         for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
             for _, other in find_similar(row, sketches, similarity):
                 links.union(int(sketches.number[row]), int(sketches.number[other]))

@@ -112,7 +112,7 @@ class ProblemStage(Stage, Generic[Record]):
         self.summarize(build.iter_records(self), build)
 
 
-def first_pending(row: BuildRow, stages: Sequence[Stage | None], begin: int = 0) -> int | None:
+def find_first_pending(row: BuildRow, stages: Sequence[Stage | None], begin: int = 0) -> int | None:
     """Return the index of the first stage from `begin` on that must examine a problem; None if there is none."""
     for index, stage in enumerate(stages[begin:], start=begin):
         if not isinstance(stage, ProblemStage) or (row.rejection is not None and not stage.includes_rejected):

@@ -14,8 +14,8 @@ UNVERIFIED, SUSPECTS = "unverified", "suspects"  # reasons to exclude a row
 ALTERED = "altered"  # reason to refuse a dataset
 INCLUDE_CHOICES = (UNVERIFIED, SUSPECTS, ALTERED)  # the values of --include
 MEANINGS = {
-    UNVERIFIED: "no reference has passed the tests; --include unverified takes these rows, too",
-    SUSPECTS: "the tests may have several right answers and accept only one; --include suspects takes these rows, too",
+    UNVERIFIED: "no reference has passed the tests; --include unverified adds these rows",
+    SUSPECTS: "the tests may have several right answers and accept only one; --include suspects adds these rows",
 }
 _ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  # checkers
 
@@ -42,7 +42,7 @@ class TrustPolicy:
                 raise ValueError(f"only {', '.join(INCLUDE_CHOICES)} can be included, not {choice!r}")
         return cls(UNVERIFIED in choices, SUSPECTS in choices, ALTERED in choices)
 
-    def exclusion_reason(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
+    def find_exclusion_reason(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
         """Return the reason to exclude a row, a key of MEANINGS; None to take the row.
 
         verified, suspect  the row's `verified` and `multi_answer_suspect`
@@ -58,7 +58,7 @@ class TrustPolicy:
 ONLY_TRUSTED = TrustPolicy()
 
 
-def exclusion_lines(counts: Mapping[str, int]) -> Iterator[str]:
+def format_exclusions(counts: Mapping[str, int]) -> Iterator[str]:
     """Yield a line for each reason: the number of excluded rows, the reason, and the option that includes them.
 
     counts: numbers of rows, by the keys of MEANINGS
@@ -68,6 +68,6 @@ def exclusion_lines(counts: Mapping[str, int]) -> Iterator[str]:
             yield f"left out: {reason} {counts[reason]} ({MEANINGS[reason]})"
 
 
-def exclusion_message(location: object, counts: Mapping[str, int]) -> str:
+def format_exclusion_message(location: object, counts: Mapping[str, int]) -> str:
     """Return one message about the excluded rows of a dataset. counts: numbers of rows, by the keys of MEANINGS"""
-    return f"{location}: {'; '.join(exclusion_lines(counts))}"
+    return f"{location}: {'; '.join(format_exclusions(counts))}"

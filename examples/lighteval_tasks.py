@@ -29,7 +29,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 from curate.dataset.output_folder import write_atomic
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from rewards.process_singletons import options_from_environment
+from rewards.process_singletons import read_options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox
 from train.evaluation.exercises import parse_suite, read_exercises
@@ -141,7 +141,7 @@ class SolveRateMetric(SamplingMetric, SampleLevelComputation):
             for text in response.final_text
         ]
         right: defaultdict[int, list[bool]] = defaultdict(list)
-        with options_from_environment().open() as sandbox:
+        with read_options_from_environment().open() as sandbox:
             for index, verdict in _judge(answers, sandbox):
                 right[index].append(verdict == ACCEPTED)
         return [sum(right[index]) / len(right[index]) if right[index] else math.nan for index in range(len(docs))]

@@ -5,7 +5,7 @@ errors          exceptions that callers may have to catch
 
 Rewards:
 code            tests of the program in the completion: all passed, or the share of those passed
-mathematics     the final answer to a question of mathematics
+mathematics     the final answer to a math question
 form            required tags, and penalties for the length
 weighted        the weighted sum of several rewards
 

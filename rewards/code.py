@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from rewards.argument_checks import check_bool, check_number
 from rewards.case_selection import DEFAULT_MAX_CASES, check_strategy, select_cases
-from rewards.extract import PYTHON_ONLY, check_languages, extract_submission, languages_for
+from rewards.extract import PYTHON_ONLY, check_languages, extract_submission, select_languages
 from rewards.reward import COMPILE_ERROR, NO_CODE, SANDBOX_FAILED, TESTS_FAILED, TRUNCATED, Completion, Reward, Task
 from sandbox import Judgement, Program, Sandbox, SandboxError, Suite
 from sandbox.concurrency.single_flight import SingleFlightCache
@@ -91,7 +91,7 @@ class CodeReward:
             raise ValueError("a code reward needs tests; this task has none")
         if len(completion.text) > 4 * _MAX_PROGRAM_CHARACTERS:
             return Reward(0.0, COMPILE_ERROR, detail=f"a completion of {len(completion.text):,} characters")
-        languages = languages_for(task.tests, self._languages)
+        languages = select_languages(task.tests, self._languages)
         program = extract_submission(completion.text, languages, labeled_only=self._labeled_only)
         if program is None:
             return Reward(0.0, TRUNCATED if completion.truncated else NO_CODE)

@@ -22,7 +22,7 @@ ON_TARGET, SHORTER, LONGER = "on_target", "shorter", "longer"
 SHORT, LONG = "short", "long"
 
 
-def task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
+def compute_task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
     """Return the unweighted sum of the rewards except those for form; nan if it is unknown.
 
     Penalties for length make all totals of a group differ, even if all its completions are right. So only this sum
@@ -65,7 +65,7 @@ def is_formatted(text: str) -> bool:
     return in_order and not (before + between + after).strip() and bool(thought.strip() and answer.strip())
 
 
-def length_instruction(target_tokens: int) -> str:
+def format_length_instruction(target_tokens: int) -> str:
     """Return the instruction to append to a message of the prompt. Raises ValueError for a target below one token."""
     check_int("target_tokens", target_tokens)
     return f"Think for {target_tokens} tokens before giving a response."

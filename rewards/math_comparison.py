@@ -7,10 +7,10 @@ limits CPU seconds, so a busy machine makes no answer wrong.
 Rules in addition to math-verify's:
 
 - A percentage is a number: 2\\% is 0.02, not 2.
-- An equation stands for its right side if its left side consists of names: x = 3, f(2) = 3, AB = 3, m + n = 3. With
-  numbers on its left side, it does so only if both sides are equal: 1 + 2 = 3 stands for 3, but 4 = 3 and x + 1 = 3 do
-  not. In the chain x = 2 = 3, the last equation is false, so the chain does not stand for 3. If the expected answer is
-  an equation, equations are compared as such.
+- An equation is equivalent to its right side if its left side has only names: x = 3, f(2) = 3, AB = 3, m + n = 3.
+  With numbers on its left side, both sides must be equal: 1 + 2 = 3 is equivalent to 3; 4 = 3 and x + 1 = 3 are not.
+  In the chain x = 2 = 3, the last equation is false, so the chain is not equivalent to 3. If the expected answer is an
+  equation, the comparison is of equations.
 - If both answers have units, the units are the same. 5 cm is not 5 m, but may be written 5. Words other than units do
   not count.
 - The bases are the same. 1010_2 is neither 1010 nor 10, since a question may ask for the digits.
@@ -71,7 +71,7 @@ def main() -> None:
         right = False
         with contextlib.suppress(Exception):  # an answer that breaks the parser is wrong
             given_notation, given_readings = _read(texts[1])
-            right = notations_match(notation, given_notation) and _are_equal(readings, given_readings)
+            right = are_notations_compatible(notation, given_notation) and _are_equal(readings, given_readings)
     unreadable = all(isinstance(reading, str) for reading in readings)
     sys.stdout.write("right" if right else "unreadable" if unreadable else "wrong")
 
@@ -201,7 +201,7 @@ _COMMAND = re.compile(r"\\[a-zA-Z]++")
 _NAMES = re.compile(rf"(?:{_GROUP})?+\s*+[A-Z]{{2,}}+\s*+(?:,\s*+[A-Z]{{2,}}+\s*+)*+\}}?+")
 
 
-def notations_match(expected: Notation, given: Notation) -> bool:
+def are_notations_compatible(expected: Notation, given: Notation) -> bool:
     """Return whether two answers of equal value agree in bases, units, moduli, connectives and order of letters."""
     return (
         expected.bases == given.bases

@@ -11,8 +11,8 @@ from rewards.async_rewards import AsyncRewards
 from rewards.code import CodeReward
 from rewards.errors import TooManyUnknownRewards
 from rewards.extract import PYTHON_ONLY
-from rewards.reward import TESTS_FAILED, Completion, Reward, Task
-from sandbox import Sandbox, SandboxOptions, Suite
+from rewards.reward import TESTS_FAILED, Reward
+from sandbox import Sandbox, SandboxOptions
 
 log = logging.getLogger(__name__)
 
@@ -76,15 +76,15 @@ def _make_error(completions: str, verdict: str, reason: str) -> TooManyUnknownRe
     return TooManyUnknownRewards(f"training stopped: the rewards of {completions} are unknown. {advice} ({reason})")
 
 
-def shared_sandbox() -> Sandbox:
-    """Return the sandbox of this process. Opens it on first use with `options_from_environment`.
+def get_shared_sandbox() -> Sandbox:
+    """Return the sandbox of this process. Opens it on first use with `read_options_from_environment`.
 
     Raises SandboxError if it cannot open a sandbox.
     """
-    return _get_singleton("sandbox", Sandbox, options_from_environment().open)
+    return _get_singleton("sandbox", Sandbox, read_options_from_environment().open)
 
 
-def options_from_environment() -> SandboxOptions:
+def read_options_from_environment() -> SandboxOptions:
     """Return the options of a sandbox from the environment.
 
     CURATE_URL is the URL of a service; if unset, programs run on this machine. CURATE_PACKAGES names packages.
@@ -93,19 +93,19 @@ def options_from_environment() -> SandboxOptions:
     return SandboxOptions("http" if url else "local", url, packages=tuple(packages))
 
 
-def shared_reward() -> CodeReward:
+def get_shared_reward() -> CodeReward:
     """Return the code reward in the shared sandbox. It runs all tests of a row, because the export has selected them.
 
     CURATE_LANGUAGES names the allowed languages. Raises SandboxError if it cannot open a sandbox, and ValueError for an
     unknown language.
     """
-    return _get_singleton("reward", CodeReward, lambda: _make_code_reward(shared_sandbox()))
+    return _get_singleton("reward", CodeReward, _make_code_reward)
 
 
-def shared_async_rewards() -> AsyncRewards:
+def get_shared_async_rewards() -> AsyncRewards:
     """Return the shared code reward for concurrent completions. Raises SandboxError if it cannot open a sandbox."""
     return _get_singleton(
-        "rewards", AsyncRewards, lambda: AsyncRewards(shared_reward(), max_concurrent=_MAX_CONCURRENT)
+        "rewards", AsyncRewards, lambda: AsyncRewards(get_shared_reward(), max_concurrent=_MAX_CONCURRENT)
     )
 
 
@@ -123,14 +123,9 @@ def get_unknown_count() -> int:
     return _get_counter().count
 
 
-def reward(completion: str, suite: Suite, box: Sandbox) -> float | None:
-    """Return the reward of a completion for all tests of a suite; None if unknown, see `record_and_get_value`."""
-    return record_and_get_value(_make_code_reward(box)(Completion(completion, 0), Task(tests=suite)))
-
-
-def _make_code_reward(box: Sandbox) -> CodeReward:
+def _make_code_reward() -> CodeReward:
     languages = tuple(os.environ.get(LANGUAGES_VARIABLE, "").split()) or PYTHON_ONLY
-    return CodeReward(box, select="all", languages=languages)
+    return CodeReward(get_shared_sandbox(), select="all", languages=languages)
 
 
 def _get_counter() -> UnknownRewardCounter:

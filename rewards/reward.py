@@ -52,7 +52,7 @@ class Task:
     tests                the tests that a program must pass
     strongest_tests      indices of the tests that kill mutants, the strongest first (column of that name)
     time_limit_seconds   the problem's calibrated limit for one test (column of that name)
-    expected             the right answer to a question of mathematics
+    expected             the right answer to a math question
     id                   the name of the task in its dataset
     prompt               the text of the last message of the prompt
     target_tokens        the target length stated in the prompt

@@ -15,7 +15,7 @@ from typing import Any
 
 from rewards.argument_checks import check_callable, check_int, check_str
 from rewards.async_rewards import AsyncRewards
-from rewards.process_singletons import record_and_get_value, shared_reward
+from rewards.process_singletons import get_shared_reward, record_and_get_value
 from rewards.reward import Completion, RewardCallable, Task
 from sandbox import Suite
 
@@ -114,4 +114,4 @@ def code_reward(completions: Sequence[Any], tests: Sequence[str], **columns: Any
     """
     if len(tests) != len(completions):
         raise ValueError(f"got {len(completions)} completions but {len(tests)} tests")
-    return RewardFunction(shared_reward())(completions, tests=tests, **columns)
+    return RewardFunction(get_shared_reward())(completions, tests=tests, **columns)

@@ -10,7 +10,7 @@ from typing import TypeVar
 import verifiers.v1 as vf
 
 from rewards.errors import UnknownReward
-from rewards.process_singletons import record_and_get_value, shared_async_rewards
+from rewards.process_singletons import get_shared_async_rewards, record_and_get_value
 from rewards.reward import Completion, Task
 from sandbox import Suite
 
@@ -34,7 +34,7 @@ class CodeTask(vf.Task[Data]):
         rollout instead of a reward.
         """
         task = Task(tests=_suite(self.data.tests))
-        reward = await asyncio.wrap_future(shared_async_rewards().submit(Completion(trace.last_reply, 0), task))
+        reward = await asyncio.wrap_future(get_shared_async_rewards().submit(Completion(trace.last_reply, 0), task))
         value = record_and_get_value(reward)
         if value is None:
             raise UnknownReward(f"the reward of this reply is unknown, {reward.verdict}: {reward.detail}")

@@ -11,7 +11,7 @@ is counted and logged, and too many raise a SandboxError; see process_singletons
 
 from typing import Any
 
-from rewards.process_singletons import record_and_get_value, shared_reward
+from rewards.process_singletons import get_shared_reward, record_and_get_value
 from rewards.reward import Completion, Task
 from sandbox import Suite, json_codec
 from sandbox.judge_record import Record
@@ -29,7 +29,7 @@ def compute_score(data_source: str, solution_str: str, ground_truth: str, extra_
     SandboxError after many unknown rewards or if it cannot open a sandbox.
     """
     task = Task(tests=parse_ground_truth(ground_truth))
-    value = record_and_get_value(shared_reward()(Completion(solution_str, 0), task))
+    value = record_and_get_value(get_shared_reward()(Completion(solution_str, 0), task))
     return UNKNOWN if value is None else value
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
-from rewards.process_singletons import record_and_get_value, shared_async_rewards
+from rewards.process_singletons import get_shared_async_rewards, record_and_get_value
 from rewards.reward import Completion, Task
 from rewards.verl import UNKNOWN, parse_ground_truth
 
@@ -24,7 +24,7 @@ class RewardManager(RewardManagerBase):
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        self._rewards = shared_async_rewards()
+        self._rewards = get_shared_async_rewards()
 
     async def run_single(self, data: DataProto) -> dict[str, Any]:
         """Return the reward of the last sequence in `data`. verl may make any number of concurrent calls.

@@ -15,7 +15,7 @@ from curate_command import curate
 from documents import ROOT, blocks, commands
 from source_rows import SUM, livecodebench_row, numinamath_row, taco_row, words, write_jsonl
 
-from curate.commands.main import command_modules, load_command, main
+from curate.commands.main import list_command_modules, load_command, main
 from curate.recipes.reader import read_recipe
 from train.config import Config, from_table, presets
 from train.config.read import preset_table
@@ -85,7 +85,7 @@ def test_a_command_that_is_mentioned_exists_with_its_options(text: str) -> None:
 
 
 def test_options_that_are_mentioned_without_a_command_exist() -> None:
-    parameters = [parameter for command in command_modules() for parameter in load_command(command).params]
+    parameters = [parameter for command in list_command_modules() for parameter in load_command(command).params]
     known = {name for parameter in parameters for name in parameter.opts}
     mentioned = {text.split()[0] for page in (README, ARTICLES) for text in in_text(page) if text.startswith("--")}
     assert mentioned <= known

@@ -6,13 +6,13 @@ import click
 import pytest
 from curate_command import curate
 
-from curate.commands.main import command_modules, load_command
+from curate.commands.main import list_command_modules, load_command
 
 DEFAULT = re.compile(r"\s+\[default[^][:]*: [^][]*(\[[^][]*\][^][]*)?\]$")
 REPEATABLE = ("Can be given several times.", "Repeatable.", "Repeatable; ")
 OPTIONS = [
     pytest.param(name, option, id=f"{name} {option.opts[0]}")
-    for name in sorted(command_modules())
+    for name in sorted(list_command_modules())
     for option in load_command(name).params
     if isinstance(option, click.Option)
 ]
@@ -30,7 +30,7 @@ def test_every_option_has_a_sentence_and_says_what_holds_without_it(command: str
     assert option.required or option.is_flag or shows_default or is_repeatable, "what is the default?"
 
 
-@pytest.mark.parametrize("command", sorted(command_modules()))
+@pytest.mark.parametrize("command", sorted(list_command_modules()))
 def test_the_help_of_a_command_begins_with_a_sentence(command: str) -> None:
     first = " ".join((load_command(command).help or "").split("\n\n")[0].split())
     assert re.match(r"[A-Z].*\.$", first), first
@@ -40,16 +40,16 @@ def test_the_help_of_a_command_begins_with_a_sentence(command: str) -> None:
 def test_help_lists_every_command_with_its_whole_first_sentence(option: str) -> None:
     shown = curate(option, check=True)
     listed = re.findall(r"^  ([a-z-]+)  ", shown.output.partition("Commands:")[2], re.MULTILINE)
-    assert listed == sorted(command_modules())
+    assert listed == sorted(list_command_modules())
     assert "..." not in shown.output.partition("Commands:")[2]
 
 
 def test_a_command_has_the_name_under_which_its_package_lists_it() -> None:
-    for name in command_modules():
+    for name in list_command_modules():
         assert load_command(name).name == name
 
 
-@pytest.mark.parametrize("command", sorted(command_modules()))
+@pytest.mark.parametrize("command", sorted(list_command_modules()))
 def test_every_command_knows_the_short_form_of_help(command: str) -> None:
     shown = curate(command, "-h")
     assert shown.output.startswith(f"Usage: curate {command} ") or shown.output.startswith(f"Usage: main {command} ")

@@ -11,7 +11,7 @@ import pytest
 from documents import PAGES, ROOT, World, blocks, commands, missing
 
 from benchmarks import render
-from curate.commands.main import command_modules, load_command
+from curate.commands.main import list_command_modules, load_command
 from curate.problem import COLUMNS
 from train.config import presets
 from train.run.step_metrics import METRIC_DESCRIPTIONS
@@ -107,7 +107,7 @@ def test_the_readme_is_short() -> None:
     assert (ROOT / "README.md").stat().st_size <= 7168
 
 
-@pytest.mark.parametrize("command", sorted(command_modules()))
+@pytest.mark.parametrize("command", sorted(list_command_modules()))
 def test_every_command_has_a_guide(command: str) -> None:
     guides = [page.read_text() for page in PAGES if page.parent == ROOT / "docs" / "guides"]
     assert any(re.search(rf"^\$ curate {command}\b", guide, re.MULTILINE) for guide in guides)
@@ -123,7 +123,7 @@ def tables() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("command", sorted(command_modules()))
+@pytest.mark.parametrize("command", sorted(list_command_modules()))
 def test_the_reference_has_every_command_with_its_options(command: str, tables: ModuleType) -> None:
     section = tables.commands().partition(f"## curate {command}\n")[2].partition("\n## ")[0]
     for parameter in load_command(command).params:

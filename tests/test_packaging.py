@@ -14,7 +14,7 @@ import curate
 import rewards
 import sandbox
 import train
-from curate.commands.main import command_modules
+from curate.commands.main import list_command_modules
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"curate", "rewards", "sandbox", "train"}
@@ -70,7 +70,7 @@ def test_our_packages_share_one_parent() -> None:
     assert parents == {Path(cli.__file__).resolve().parent}
 
 
-@pytest.mark.parametrize("command", sorted(command_modules()))
+@pytest.mark.parametrize("command", sorted(list_command_modules()))
 def test_every_command_starts_in_a_folder_with_modules_of_the_same_names(
     command: str, site: Path, hostile: Path
 ) -> None:

@@ -21,10 +21,10 @@ class _Commands(click.Group):
     """A group that loads commands on demand, and lists each with the first sentence of its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(command_modules())
+        return sorted(list_command_modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return load_command(cmd_name) if cmd_name in command_modules() else None
+        return load_command(cmd_name) if cmd_name in list_command_modules() else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -34,7 +34,7 @@ class _Commands(click.Group):
 
 
 @cache
-def command_modules() -> dict[str, str]:
+def list_command_modules() -> dict[str, str]:
     """Return the module of each command, by name. Raises ClickException if foreign packages shadow curate's."""
     _refuse_foreign_packages()
     folders = [f"{package}.commands" for package in _PACKAGES if find_spec(f"{package}.commands")]
@@ -43,8 +43,11 @@ def command_modules() -> dict[str, str]:
 
 
 def load_command(name: str) -> click.Command:
-    """Import and return a command. Raises KeyError for an unknown name, or ClickException as `command_modules` does."""
-    module, _, function = command_modules()[name].partition(":")
+    """Import and return a command.
+
+    Raises KeyError for an unknown name, or ClickException as `list_command_modules` does.
+    """
+    module, _, function = list_command_modules()[name].partition(":")
     command: click.Command = getattr(import_module(module), function or "command")
     return command
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from curate.manifest import Manifest, SetCounts, SourceCounts
-from curate.text.printable import one_line
+from curate.text.printable import format_one_line
 from sandbox.commands.table import TableColumn, TableRow, print_table, warn
 
 _EXAMPLE_CHARACTERS = 150  # maximum length of an example
@@ -56,14 +56,14 @@ def print_funnel(counts: Mapping[str, SourceCounts], rejected: Iterable[Mapping[
             click.echo(f"  {name} {stage}: " + ", ".join(f"{reason} {n}" for reason, n in reasons.items()))
             for reason in reasons:
                 if example := examples.get((name, stage, reason)):
-                    click.echo(f"    {reason}: {one_line(example, _EXAMPLE_CHARACTERS)}")
+                    click.echo(f"    {reason}: {format_one_line(example, _EXAMPLE_CHARACTERS)}")
 
 
 def read_rejected_rows(dataset: Path) -> Iterator[dict[str, Any]]:
     """Yield the rejected rows of a finished dataset, for print_funnel."""
     from curate.dataset.dataset import Dataset
 
-    return Dataset.open(dataset).rows("rejected", ("id", "source", "stage", "reason", "detail"))
+    return Dataset.open(dataset).iter_rows("rejected", ("id", "source", "stage", "reason", "detail"))
 
 
 def print_contamination(sets: Mapping[str, SetCounts]) -> None:

@@ -11,7 +11,7 @@ from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS
 from curate.dataset.output_folder import write_atomic
 from curate.dataset.query import query, read_table
 from curate.dataset.writer import REJECTED_COLUMNS
-from curate.ingestion import source_module, source_names
+from curate.ingestion import import_source_module, source_names
 from curate.json_records import from_json, to_json
 from curate.manifest import Manifest, Plan, StepPlan
 from curate.options import BuildOptions
@@ -92,7 +92,7 @@ def write(manifest: Manifest, folder: Path) -> None:
 
 def _format_introduction(manifest: Manifest, dataset: Dataset) -> str:
     n = verified = 0
-    if "expected_answer" in dataset.columns("data"):
+    if "expected_answer" in dataset.read_columns("data"):
         (counts,) = query(_COUNT_QUESTIONS, rows=read_table(dataset, "data", ("verified", "expected_answer")))
         n, verified = counts["n"], counts["verified"]
     questions = _QUESTIONS.format(n=n, verified=verified) if n else ""
@@ -109,7 +109,7 @@ def list_configs(manifest: Manifest, folder: Path) -> list[dict[str, Any]]:
     dataset = Dataset(folder)
     for name in ("rejected", EVIDENCE, "contamination", DIFFICULTY):
         if dataset.count(name):
-            entries.append({"config_name": name, "data_files": f"{name}/train-*{dataset.files(name)[0].suffix}"})
+            entries.append({"config_name": name, "data_files": f"{name}/train-*{dataset.list_files(name)[0].suffix}"})
     return entries
 
 
@@ -117,7 +117,7 @@ def _format_front_matter(manifest: Manifest, folder: Path) -> Iterator[str]:
     yield "---"
     if manifest.build is not None:
         size = next((name for most, name in _SIZES if manifest.n_kept < most), "n>1M")
-        hub_ids = [id for name in manifest.counts if (id := source_module(name).HUB_ID)]
+        hub_ids = [id for name in manifest.counts if (id := import_source_module(name).HUB_ID)]
         yield "pretty_name: Verified programming problems"
         yield "license: other"
         yield "task_categories: [text-generation]"
@@ -263,7 +263,7 @@ def _describe_step(step: StepPlan) -> str:
 
 def _list_input_files(manifest: Manifest) -> Iterator[tuple[Cell, ...]]:
     for name, files in manifest.plan.inputs.items():
-        source = source_module(name)
+        source = import_source_module(name)
         title = source.TITLE if name in source_names() else f"{source.TITLE} ({name})"
         link = Markdown(f"[{title}](https://huggingface.co/datasets/{source.HUB_ID})") if source.HUB_ID else title
         options = manifest.plan.configuration["source_options"].get(name, {})

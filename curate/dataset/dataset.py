@@ -62,24 +62,24 @@ class Dataset:
             self._manifest = read_manifest(self.path)
         return self._manifest
 
-    def files(self, table: str) -> list[Path]:
+    def list_files(self, table: str) -> list[Path]:
         """Return the files of a table in order; empty if the table does not exist."""
         # Rows of `data` in other formats are not problems, and their columns may have any types.
         suffixes = (".parquet",) if table == "data" else (".parquet", ".jsonl")
         return sorted(path for suffix in suffixes for path in (self.path / table).glob(f"*{suffix}"))
 
-    def columns(self, table: str) -> frozenset[str]:
+    def read_columns(self, table: str) -> frozenset[str]:
         """Return the names of the columns common to all files of a table; empty if the table does not exist."""
-        names = [_read_column_names(path) for path in self.files(table)]
+        names = [_read_column_names(path) for path in self.list_files(table)]
         return frozenset.intersection(*names) if names else frozenset()
 
-    def batches(
+    def iter_batches(
         self, table: str, columns: Sequence[str] | None = None, *, rows: int = BATCH_ROWS
     ) -> Iterator["pa.RecordBatch"]:
         """Yield the rows of a table in order, in batches. columns: names of the columns to read; None: all"""
         import pyarrow.parquet as pq
 
-        for path in self.files(table):
+        for path in self.list_files(table):
             with translate_read_errors(path):
                 if path.suffix == ".jsonl":
                     for batch in _read_line_batches(path, rows):
@@ -90,28 +90,28 @@ class Dataset:
                         raise ValueError(f"no column {', '.join(sorted(missing))}")
                     yield from file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns))
 
-    def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    def iter_rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
         """Yield the rows of a table in order. columns: names of the columns to read; None: all
 
         Columns missing from files of earlier versions get their default values.
         """
         later = DEFAULT_VALUES.keys() & set(columns or ())
-        absent = {name: DEFAULT_VALUES[name] for name in (later - self.columns(table) if later else ())}
-        for batch in self.batches(table, columns and [name for name in columns if name not in absent]):
+        absent = {name: DEFAULT_VALUES[name] for name in (later - self.read_columns(table) if later else ())}
+        for batch in self.iter_batches(table, columns and [name for name in columns if name not in absent]):
             yield from (absent | row for row in batch.to_pylist()) if absent else batch.to_pylist()
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
-        return sum(map(_count_rows, self.files(table)))
+        return sum(map(_count_rows, self.list_files(table)))
 
     def find(self, table: str, id: str) -> Iterator[Row]:
         """Yield the complete rows with this id. Reads other columns only from row groups with a match."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        if "id" not in self.columns(table):
+        if "id" not in self.read_columns(table):
             return
-        for path in self.files(table):
+        for path in self.list_files(table):
             with translate_read_errors(path):
                 if path.suffix == ".jsonl":
                     lines = (row for batch in _read_line_batches(path, BATCH_ROWS) for row in batch.to_pylist())
@@ -128,7 +128,7 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Problem]:
         """Yield the problems in order, with only the columns that comparisons need."""
-        for row in self.rows("data", _COMPARED_COLUMNS):
+        for row in self.iter_rows("data", _COMPARED_COLUMNS):
             with translate_read_errors(self.path):
                 suite = Suite.from_json(row.pop("tests"))
                 problem = Problem(tests=suite, solutions=None, licence="", **row)
@@ -136,7 +136,7 @@ class Dataset:
 
     def require_problems(self) -> Self:
         """Return this dataset, finished or not. Raises CurateError if it has no problems."""
-        if not self._groups[0] and not self.files("data"):
+        if not self._groups[0] and not self.list_files("data"):
             raise CurateError(f"{self.path}: no data/*.parquet inside. Give the folder of a dataset that curate built.")
         return self
 
@@ -157,10 +157,10 @@ class Dataset:
     def find_exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
         """Return the reason for each problem that this policy excludes, by id; see curate.trust."""
         reasons: dict[str, str] = {}
-        for position, row in enumerate(self.rows("data", ("id", "verified", "multi_answer_suspect"))):
+        for position, row in enumerate(self.iter_rows("data", ("id", "verified", "multi_answer_suspect"))):
             suspect = row["multi_answer_suspect"]
             checker = self.load(position).tests.checker if suspect else ""  # the tests may be large
-            reason = trust.exclusion_reason(verified=row["verified"], suspect=suspect, checker=checker)
+            reason = trust.find_exclusion_reason(verified=row["verified"], suspect=suspect, checker=checker)
             if reason is not None:
                 reasons[row["id"]] = reason
         return reasons
@@ -173,7 +173,7 @@ class Dataset:
         groups: list[tuple[Path, int]] = []
         ends: list[int] = []
         n_rows = 0
-        for path in self.files("data"):
+        for path in self.list_files("data"):
             with translate_read_errors(path):
                 metadata = pq.read_metadata(path)
             for group in range(metadata.num_row_groups):

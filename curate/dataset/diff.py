@@ -16,7 +16,7 @@ from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED_COLUMNS
-from curate.progress import Progress, no_progress, with_batch_progress
+from curate.progress import Progress, ignore_progress, with_batch_progress
 from curate.text.document import Cell, Section, Table, Text, render_terminal
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class DatasetDiff:
     reward_hashes: tuple[str | None, str | None] = (None, None)
 
 
-def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progress) -> DatasetDiff:
+def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = ignore_progress) -> DatasetDiff:
     """Compare two datasets. Raises CurateError on damaged files.
 
     Reads rows only if the content hashes differ or files were changed.
@@ -101,7 +101,7 @@ def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = no_progres
     before, after = old.manifest, new.manifest
     checked = [check_integrity(dataset, progress=progress) for dataset in (old, new)]
     hashes = checked[0].content_hash or "unknown", checked[1].content_hash or "unknown"
-    columns, others = old.columns("data"), new.columns("data")
+    columns, others = old.read_columns("data"), new.read_columns("data")
     fates: dict[tuple[str, str], ChangedRows] = {}
     changed: dict[str, ChangedRows] = {}
     if hashes[0] != hashes[1]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from curate.json_records import json_key
 from curate.problem import Rejection
-from curate.text.printable import excerpt
+from curate.text.printable import shorten_text
 from sandbox import Program, Suite, Verdict
 
 EVIDENCE = "evidence"
@@ -71,7 +71,7 @@ def make_evidence_row(rejection: Rejection, statement: str, test: EvidenceTest |
     """
     row: dict[str, Any] = dict.fromkeys(EVIDENCE_COLUMNS)
     row |= {name: getattr(rejection, name) for name in ("id", "source", "stage", "reason", "cause", "detail")}
-    row |= {"statement": excerpt(statement)}
+    row |= {"statement": shorten_text(statement)}
     answers = test.answers if test else ()
     row |= {
         "programs": _shorten_texts(program.source for program, _ in answers),
@@ -87,8 +87,8 @@ def make_evidence_row(rejection: Rejection, statement: str, test: EvidenceTest |
             "kind": _classify_suite(suite),
             "entry_point": suite.entry_point,
             "checker": suite.checker,
-            "input": excerpt(case.input),
-            "expected": excerpt(case.expected),
+            "input": shorten_text(case.input),
+            "expected": shorten_text(case.expected),
         }
     return row
 
@@ -118,7 +118,7 @@ def describe_judging(row: dict[str, Any]) -> str:
 
 
 def _shorten_texts(texts: Iterable[str]) -> list[str]:
-    return [excerpt(text) for text in texts]
+    return [shorten_text(text) for text in texts]
 
 
 def _classify_suite(suite: Suite) -> str:

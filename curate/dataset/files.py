@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from curate.errors import CurateError
-from curate.reading.tables import TableFiles, locate, open_batches, path_sha256, validate_options
+from curate.reading.tables import TableFiles, hash_path, locate, open_batches, validate_options
 from curate.reading.values import shorten
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def find_dataset_files(location: str) -> DatasetFiles:
 
 def hash_files(files: Iterable[Path], root: Path) -> str:
     """Return the content hash of a dataset that curate did not build. root: the folder of the dataset"""
-    listed = "".join(f"{path_sha256(file)} {file.relative_to(root).as_posix()}\n" for file in files)
+    listed = "".join(f"{hash_path(file)} {file.relative_to(root).as_posix()}\n" for file in files)
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
 
 

@@ -10,7 +10,7 @@ from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, d
 from curate.errors import CurateError
 from curate.reading.values import shorten
 from curate.text.document import Block, Cell, Section, Table, Text, render_terminal
-from curate.text.printable import escape_unprintable, format_table, one_line
+from curate.text.printable import escape_unprintable, format_one_line, format_table
 from sandbox import Suite
 
 _MAX_LINES = 20  # of outputs side by side
@@ -25,10 +25,10 @@ _RATE_COLUMNS = ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pa
 def list_rows(dataset: Dataset, limit: int) -> Iterator[str]:
     """Yield the first rows of a dataset, one line each. Raises CurateError if curate did not build it."""
     _require_problems(dataset)
-    columns = dataset.columns("data")
+    columns = dataset.read_columns("data")
     names = ("id", "n_tests", "verified", "test_strength", "difficulty", "title")
     present = [name for name in names if name in columns]
-    rows = islice(dataset.rows("data", (*present, "expected_answer")), limit)
+    rows = islice(dataset.iter_rows("data", (*present, "expected_answer")), limit)
     rows_with_unknowns = (row | {"n_tests": None} if row["expected_answer"] else row for row in rows)
     first = [[_format_value(row[name]) for name in present] for row in rows_with_unknowns]
     yield from format_table(present, first)
@@ -45,12 +45,12 @@ def show_row(dataset: Dataset, id: str) -> Iterator[str]:
     if not kept and not rejected:
         raise CurateError(_describe_unknown_id(dataset, id))
     for row in kept:
-        yield f"{escape_unprintable(row['id'])}  {one_line(row['title'], 200)}".rstrip()
+        yield f"{escape_unprintable(row['id'])}  {format_one_line(row['title'], 200)}".rstrip()
         yield from render_terminal(_describe_kept_row(dataset, row))
     for row in rejected:
         yield f"{escape_unprintable(row['id'])} was rejected"
         facts = ((name, row[name]) for name in ("stage", "reason", "cause", "detail") if row.get(name))
-        yield from (f"  {name:<7} {one_line(value, 1000)}" for name, value in facts)
+        yield from (f"  {name:<7} {format_one_line(value, 1000)}" for name, value in facts)
         yield from render_terminal(_describe_rejected_row(dataset, row))
 
 
@@ -98,8 +98,8 @@ def _describe_kept_row(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Sec
     yield Section("Solve rate", [table if rates else Text("not measured")])
     yield Section("Origin", [_describe_origin(dataset, row)])
     removed_names = ("id", "reason", "detail")
-    if dataset.columns("rejected").issuperset(removed_names):
-        rejected = dataset.rows("rejected", removed_names)
+    if dataset.read_columns("rejected").issuperset(removed_names):
+        rejected = dataset.iter_rows("rejected", removed_names)
         mine = [other for other in rejected if f" kept={row['id']} jaccard=" in other["detail"]]
         if mine:
             pairs = [(other["id"], other["detail"].rpartition(" ")[2]) for other in mine]
@@ -126,7 +126,7 @@ def _describe_tests(row: Mapping[str, Any], suite: Suite) -> Section:
         marks = ["in the statement"] * (number <= row.get("n_public_tests", 0))
         if number - 1 in strongest:
             marks.append(f"number {strongest.index(number - 1) + 1} of the strongest")
-        texts = (one_line(text.rstrip("\n"), _TEST_CHARACTERS) for text in (case.input, case.expected))
+        texts = (format_one_line(text.rstrip("\n"), _TEST_CHARACTERS) for text in (case.input, case.expected))
         rows.append([number, *texts, ", ".join(marks)])
     blocks: list[Block] = [Table(["", "input", "expected", ""], rows)]
     if len(suite.cases) > _MAX_TESTS:
@@ -207,7 +207,7 @@ def _align_columns(texts: Mapping[str, str]) -> Iterator[str]:
     yield "  " + "  ".join(name.ljust(width) for name in texts)
     for row in rows[:_MAX_LINES]:
         mark = "!" if len({cell.strip() for cell in row}) > 1 else " "
-        yield f"{mark} {'  '.join(one_line(cell, width).ljust(width) for cell in row)}"
+        yield f"{mark} {'  '.join(format_one_line(cell, width).ljust(width) for cell in row)}"
     if len(rows) > _MAX_LINES:
         yield f"  ... and {len(rows) - _MAX_LINES} more lines"
 
@@ -220,7 +220,7 @@ def _parse_suite(dataset: Dataset, row: Mapping[str, Any]) -> Suite:
 
 
 def _require_problems(dataset: Dataset) -> None:
-    missing = _REQUIRED_COLUMNS - dataset.columns("data")
+    missing = _REQUIRED_COLUMNS - dataset.read_columns("data")
     if missing:
         raise CurateError(
             f"{dataset.path / 'data'}: rows have no {', '.join(sorted(missing))}, so curate did not build this "
@@ -229,7 +229,7 @@ def _require_problems(dataset: Dataset) -> None:
 
 
 def _describe_unknown_id(dataset: Dataset, id: str) -> str:
-    known = (row["id"] for table in ("data", "rejected") for row in dataset.rows(table, ("id",)))
+    known = (row["id"] for table in ("data", "rejected") for row in dataset.iter_rows(table, ("id",)))
     first = [*islice(known, _MAX_SEARCHED_IDS)]
     close = [other for other in first if id.lower() in other.lower()][:3] or difflib.get_close_matches(id, first)
     hint = f"Did you mean {', '.join(close)}?" if close else f"`curate inspect {dataset.path}` lists some."

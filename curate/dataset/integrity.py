@@ -19,8 +19,8 @@ from curate.dataset.files import find_dataset_files, hash_files
 from curate.errors import CurateError
 from curate.manifest import MANIFEST, InputFile, Manifest, compute_hash
 from curate.problem import COLUMNS, DEFAULT_VALUES
-from curate.progress import Progress, no_progress, with_progress
-from curate.reading.tables import path_sha256
+from curate.progress import Progress, ignore_progress, with_progress
+from curate.reading.tables import hash_path
 from curate.reading.values import shorten
 from curate.trust import TrustPolicy
 from sandbox import Suite
@@ -67,7 +67,9 @@ class IntegrityResult:
     rewritten: tuple[str, ...]
 
 
-def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Progress = no_progress) -> IntegrityResult:
+def check_integrity(
+    dataset: Dataset, *, read_rows: bool = False, progress: Progress = ignore_progress
+) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
     read_rows  whether to read all rows, even of unchanged files, and to report repeated ids and unreadable tests
@@ -97,7 +99,7 @@ def check_integrity(dataset: Dataset, *, read_rows: bool = False, progress: Prog
     return IntegrityResult(content_hash, reward_hash, actual, n_rows, tuple(faults), tuple(rewritten))
 
 
-def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progress: Progress = no_progress) -> None:
+def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progress: Progress = ignore_progress) -> None:
     """Raise CurateError if the rows of a dataset are not those that its manifest describes.
 
     advice: the end of the message, with the option to use the dataset anyway
@@ -109,7 +111,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
 
 
 def check_trusted(
-    folder: Path, trust: TrustPolicy, *, read_rows: bool = False, progress: Progress = no_progress
+    folder: Path, trust: TrustPolicy, *, read_rows: bool = False, progress: Progress = ignore_progress
 ) -> None:
     """Raise CurateError if a dataset differs from its manifest, unless `trust` includes altered datasets.
 
@@ -187,7 +189,7 @@ def _compare_files(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
 
 def _is_as_written(folder: Path, file: InputFile) -> bool:
     path = folder / file.name
-    return path.is_file() and path.stat().st_size == file.bytes and path_sha256(path) == file.sha256
+    return path.is_file() and path.stat().st_size == file.bytes and hash_path(path) == file.sha256
 
 
 def _check_counts(dataset: Dataset) -> Iterator[Discrepancy]:
@@ -214,7 +216,7 @@ def _check_counts(dataset: Dataset) -> Iterator[Discrepancy]:
 
 def _count_values(dataset: Dataset, table: str, columns: Sequence[str]) -> "Counter[Any]":
     counts = Counter[Any]()
-    for batch in dataset.batches(table, columns, rows=_COUNTED_ROWS):
+    for batch in dataset.iter_batches(table, columns, rows=_COUNTED_ROWS):
         counts.update(zip(*(batch.column(name).to_pylist() for name in columns), strict=True))
     return counts
 
@@ -247,7 +249,7 @@ def _compare_rows(
     for table, add, total in tables:
         of_table: list[str] = []
         try:
-            for row in with_progress(dataset.rows(table), f"read {table}", progress, total=total):
+            for row in with_progress(dataset.iter_rows(table), f"read {table}", progress, total=total):
                 add(row)
                 of_table.append(row.get("id") or "")
                 if parse_tests and table == "data" and not _is_suite(row.get("tests")):
@@ -258,7 +260,7 @@ def _compare_rows(
         ids[table] = of_table
     faults = []
     if hasher.content_hash != manifest.content_hash and (
-        missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.columns("data")
+        missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.read_columns("data")
     ):
         faults.append(Discrepancy("data", f"has no column {', '.join(sorted(missing))}"))
     faults += _find_changed_rows(dataset, hasher, ids)

@@ -16,7 +16,7 @@ from curate.dataset.digests import DIGESTS
 from curate.errors import CurateError, OutputInUseError, PlanMismatchError
 from curate.json_records import to_json
 from curate.manifest import MANIFEST, InputFile, Manifest, Plan
-from curate.reading.tables import path_sha256
+from curate.reading.tables import hash_path
 from curate.reading.values import shorten
 from curate.work import FILE, SHARDS, has_records
 from sandbox.concurrency.file_lock import FileLock
@@ -67,7 +67,9 @@ def read_manifest(folder: Path) -> Manifest:
         is_dataset = {"plan", "counts", "content_hash"} <= content.keys() and (folder / "data").is_dir()
     except FileNotFoundError:
         if (folder / WORK).is_dir():
-            raise CurateError(f"{folder} is not finished. Build it to its end: the same command continues.") from None
+            raise CurateError(
+                f"{folder} is not finished. Run the same command again; it continues the build."
+            ) from None
         is_dataset = False
     except (OSError, ValueError, AttributeError):
         is_dataset = False
@@ -152,7 +154,7 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
 def hash_immutable_files(folder: Path) -> tuple[InputFile, ...]:
     """Return the files that `list_immutable_files` names, with their sizes and hashes."""
     names = list_immutable_files(folder)
-    return tuple(InputFile(name, (folder / name).stat().st_size, path_sha256(folder / name)) for name in names)
+    return tuple(InputFile(name, (folder / name).stat().st_size, hash_path(folder / name)) for name in names)
 
 
 def list_immutable_files(folder: Path) -> list[str]:

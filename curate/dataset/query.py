@@ -48,8 +48,8 @@ def read_table(
     """
     import pyarrow as pa
 
-    present = dataset.columns(table).intersection(columns)
-    batches = dataset.batches(table, sorted(present), rows=rows) if present else iter(())
+    present = dataset.read_columns(table).intersection(columns)
+    batches = dataset.iter_batches(table, sorted(present), rows=rows) if present else iter(())
     first = next(batches, None)
     types = {} if first is None else {field.name: field.type for field in first.schema}
     schema = pa.schema([(name, types.get(name, pa.null())) for name in columns])

@@ -20,10 +20,10 @@ from curate.decontamination.contamination_search import ContaminationResult, fin
 from curate.decontamination.evaluation_set import EvaluationSet, read_evaluations
 from curate.decontamination.training_set import open_training_set, with_progress_reports
 from curate.derivation import derive
-from curate.difficulty.table import remaining_tables
+from curate.difficulty.table import select_remaining_tables
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
-from curate.progress import Progress, no_progress
-from curate.reading.tables import path_sha256
+from curate.progress import Progress, ignore_progress
+from curate.reading.tables import hash_path
 from curate.recipe import with_evaluation_sets
 
 
@@ -34,7 +34,7 @@ def write_clean_copy(
     *,
     text: str | None = None,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Manifest:
     """Write the dataset without contaminated rows to the folder `out` and return its manifest.
 
@@ -60,7 +60,7 @@ def write_clean_copy(
     started = time.monotonic()
     findings = find_contamination(with_progress_reports(training_set.iter_rows, progress), evaluations)
     removed_ids = {rejection.id for rejection in findings.rejections.values()}
-    tables = dict(remaining_tables(origin, removed_ids)) if origin is not None else {}
+    tables = dict(select_remaining_tables(origin, removed_ids)) if origin is not None else {}
     before, _ = tables.get("contamination", ((), {}))
     tables["contamination"] = itertools.chain(before, map(asdict, findings.hits)), HIT_COLUMNS
 
@@ -84,12 +84,12 @@ def _plan(origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[Eva
     if origin is not None:
         before = origin.manifest.plan
         return replace(before, evaluation_sets=(*before.evaluation_sets, *sets))
-    inputs = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in files.table.files)
+    inputs = tuple(InputFile(file.name, sha256=hash_path(file)) for file in files.table.files)
     return Plan(metadata.version("curate-code"), {"dataset": inputs}, {"text": text}, sets)
 
 
 def _merge_set_counts(earlier: Mapping[str, SetCounts], findings: ContaminationResult) -> dict[str, SetCounts]:
-    """Return the counts of all sets, including those of earlier comparisons, with numbers for repeated names."""
+    """Add the counts of new evaluation sets to earlier ones. A repeated name gets a suffix such as " (2)"."""
     counts = dict(earlier)
     for name, count in findings.counts.items():
         names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))

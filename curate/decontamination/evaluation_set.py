@@ -13,7 +13,7 @@ from curate.decontamination import evaluations
 from curate.errors import CurateError
 from curate.manifest import EvaluationSource, InputFile
 from curate.reading.prompt_templates import extract_prompt_texts, strip_prompt_template
-from curate.reading.tables import TableFiles, UnreadableRow, locate, path_sha256, read_rows, validate_options
+from curate.reading.tables import TableFiles, UnreadableRow, hash_path, locate, read_rows, validate_options
 from curate.recipe import EvaluationSetConfig
 from curate.text.ngrams import split_words
 
@@ -112,7 +112,7 @@ def read_evaluation(argument: str) -> EvaluationSet:
     if not location:
         return EvaluationSet(name, window=window)
     table = _require_test_files(locate(location), location)
-    files = tuple(InputFile(file.name, sha256=path_sha256(file)) for file in table.files)
+    files = tuple(InputFile(file.name, sha256=hash_path(file)) for file in table.files)
     items = tuple(item for item in kind.read(table) if window is None or not item.date or window.contains(item.date))
     if not items:
         raise CurateError(f"{location}: no evaluation item{f' from {window}' if window else ''}.")

@@ -17,7 +17,7 @@ def find_difference(first: Problem, second: Problem) -> str | None:
     if _are_of_one_series(first.title, second.title):
         return "their titles number them"
     if _are_different_versions(first.statement, second.statement):
-        return "they say that they are different versions of a problem"
+        return "their statements name different versions of one problem"
     if (names := first.tests.called_names) and (other_names := second.tests.called_names) and names != other_names:
         return "they ask for different functions"
     counts, other_counts = _count_arguments(first.tests), _count_arguments(second.tests)

@@ -33,7 +33,7 @@ _NUMBERS, _DIGESTS, _BANDS, _SIGNATURES, _ENDS, _SHINGLES = (
     f"{name}.bin" for name in ("numbers", "digests", "bands", "signatures", "shingle_ends", "shingles")
 )
 _SIGNATURE_BYTES = 4 * PERMUTATIONS
-# Translation of ASCII: capitals to small letters, white space to a space.
+# Translation of ASCII: uppercase to lowercase, each whitespace character to a space.
 PLAIN_BYTES = bytes(
     ord(" ") if chr(byte).isspace() else ord(chr(byte).lower()) if byte < 128 else byte for byte in range(256)
 )
@@ -151,7 +151,7 @@ class Sketches(Closeable):
 
 
 @contextmanager
-def temporary_sketches(
+def create_temporary_sketches(
     problems: Iterable[Problem], *, folder: Path | None = None, shape: tuple[int, int] = (BANDS, ROWS)
 ) -> Iterator[Sketches]:
     """Yield the sketches of problems, numbered from 0. folder: for temporary files; None: the system's"""

@@ -36,12 +36,12 @@ class SolveRateBand:
             colon = ""
         if not colon or text == ":" or not 0 <= band.lower <= band.upper <= 1:
             raise CurateError(
-                f"--solve-rate {text}: pass MIN:MAX, two shares from 0 to 1 such as 0.125:0.5; "
-                "either may be left out, as in 0.125:"
+                f"--solve-rate {text} is not a range; pass MIN:MAX with fractions from 0 to 1, such as '0.125:0.5', "
+                "'0.125:' or ':0.5'"
             )
         return band
 
-    def exclusion_reason(self, n: int, n_correct: int) -> str | None:
+    def find_exclusion_reason(self, n: int, n_correct: int) -> str | None:
         """Return the reason to exclude n_correct of n samples; None if their rate is in the band."""
         if n == 0:
             return "not_sampled"
@@ -76,7 +76,7 @@ def filter_by_solve_rate(
     origin = Dataset.open_built(dataset)
     rates = solve_rates.read(origin.path)
     models = _select_models(origin.path, rates, models)
-    require_outside(out, origin.path, origin.files("data"))
+    require_outside(out, origin.path, origin.list_files("data"))
     before = origin.manifest
     plan = replace(
         before.plan,
@@ -89,7 +89,7 @@ def filter_by_solve_rate(
         [origin],
         removed,
         plan,
-        solve_rates.remaining_tables(origin, ()),
+        solve_rates.select_remaining_tables(origin, ()),
         out,
         overwrite=overwrite,
         changes={"solve_rate": chosen},
@@ -126,9 +126,9 @@ def _iter_rejections(
 ) -> Iterator[tuple[Key, Rejection]]:
     """Yield the key and the rejection of each row outside the band."""
     counts = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
-    for position, row in enumerate(origin.rows("data", ("id", "source"))):
+    for position, row in enumerate(origin.iter_rows("data", ("id", "source"))):
         of_models = {model: counts.get((row["id"], model), (0, 0)) for model in models}
-        reasons = {band.exclusion_reason(*count) for count in of_models.values()} - {None}
+        reasons = {band.find_exclusion_reason(*count) for count in of_models.values()} - {None}
         # One reason per row; a problem without samples is neither hard nor easy.
         reason = next((first for first in ("not_sampled", "too_hard", "too_easy") if first in reasons), None)
         if reason is not None:

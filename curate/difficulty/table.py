@@ -86,7 +86,7 @@ def read(dataset: Path) -> list[Row]:
     import pyarrow.parquet as pq
 
     rows: list[Row] = []
-    for path in Dataset(dataset).files(DIFFICULTY):
+    for path in Dataset(dataset).list_files(DIFFICULTY):
         try:
             rows += pq.read_table(path, columns=list(COLUMNS)).to_pylist()
         except (pa.ArrowException, OSError) as error:
@@ -97,7 +97,7 @@ def read(dataset: Path) -> list[Row]:
     return rows
 
 
-def remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
+def select_remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
     """Return the table `difficulty` without removed rows, and the table `contamination`, if the dataset has them.
 
     removed: ids of removed rows
@@ -106,8 +106,8 @@ def remaining_tables(dataset: Dataset, removed: Collection[str]) -> Tables:
     """
     rates = [row for row in read(dataset.path) if row["id"] not in removed]
     tables: dict[str, tuple[Iterable[Row], Columns]] = {DIFFICULTY: (rates, COLUMNS)} if rates else {}
-    if dataset.columns("contamination"):
-        tables["contamination"] = dataset.rows("contamination"), HIT_COLUMNS
+    if dataset.read_columns("contamination"):
+        tables["contamination"] = dataset.iter_rows("contamination"), HIT_COLUMNS
     return tables
 
 

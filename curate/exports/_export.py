@@ -24,9 +24,9 @@ from curate.errors import CurateError, PlanMismatchError
 from curate.json_records import to_json
 from curate.manifest import MANIFEST
 from curate.problem import Problem
-from curate.progress import Progress, no_progress
+from curate.progress import Progress, ignore_progress
 from curate.prompt import Chat, PromptFormat
-from curate.reading.tables import path_sha256
+from curate.reading.tables import hash_path
 from curate.trust import MEANINGS, TrustPolicy
 from rewards.case_selection import DEFAULT_MAX_CASES, STRATEGIES, select_cases
 from sandbox import Limits, Program, Suite, json_codec
@@ -83,7 +83,7 @@ class ExportTarget(Protocol):
     def EXCLUSION_REASONS(self) -> Mapping[str, str]:
         """The reasons for leaving problems out, with their meanings."""
 
-    def unsupported_reason(self, problem: Problem, options: ExportOptions) -> str | None:
+    def find_unsupported_reason(self, problem: Problem, options: ExportOptions) -> str | None:
         """Return one of EXCLUSION_REASONS if this format cannot express the problem; None if it can."""
 
     def write(self, problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
@@ -113,7 +113,7 @@ def export(
     options: ExportOptions,
     *,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Manifest:
     """Export a dataset into the folder `out` and return the manifest of the export.
 
@@ -163,14 +163,17 @@ def _select_exportable(
     file: TextIO,
     progress: Progress,
 ) -> Iterator[Problem]:
-    """Yield the rows to export, with their selected tests. Count the others by reason, and list them in the file."""
+    """Yield the rows to export, with their selected tests.
+
+    Adds the excluded rows to the counts `left_out`, and writes their ids and reasons to `file` as JSON Lines.
+    """
     for row in range(len(stored)):
         problem = stored.load(row)
         problem = replace(problem, tests=_select_tests(problem, options))
         progress("export", row + 1, len(stored))
-        reason = options.trust.exclusion_reason(
+        reason = options.trust.find_exclusion_reason(
             verified=problem.verified, suspect=problem.multi_answer_suspect, checker=problem.tests.checker
-        ) or (QUESTION_REASON if problem.expected_answer else target.unsupported_reason(problem, options))
+        ) or (QUESTION_REASON if problem.expected_answer else target.find_unsupported_reason(problem, options))
         if reason is None:
             yield problem
         else:
@@ -198,7 +201,7 @@ def _build_plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
     names = {
         "content_hash": before.content_hash,
         "reward_hash": before.reward_hash,
-        "manifest_sha256": path_sha256(dataset / MANIFEST),
+        "manifest_sha256": hash_path(dataset / MANIFEST),
     }
     return {"export": {"to": to, **asdict(options), "prompt": to_json(options.prompt)}, "dataset": names}
 

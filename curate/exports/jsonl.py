@@ -29,7 +29,7 @@ _README = """# Problems as JSON Lines
 """
 
 
-def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
+def find_unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     return "limits" if has_nondefault_limits(problem.tests) else None
 
 

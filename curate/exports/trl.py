@@ -38,7 +38,7 @@ trainer = GRPOTrainer(MODEL, reward_funcs=code_reward, train_dataset=load_datase
 """
 
 
-def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
+def find_unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     return None
 
 

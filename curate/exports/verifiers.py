@@ -50,7 +50,7 @@ sandbox fails, the trace has an error and no reward. If many processes score, se
 """
 
 
-def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
+def find_unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     return None
 
 

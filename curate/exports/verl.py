@@ -80,7 +80,7 @@ def apply_target_limits(options: ExportOptions) -> ExportOptions:
     return replace(options, budget=options.budget or _COUNTED_TESTS)
 
 
-def unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
+def find_unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     suite, calls = problem.tests, problem.tests.entry_point is not None
     by_verl = options.verl_data_source in SCORED_BY_VERL
     if has_nondefault_limits(suite):

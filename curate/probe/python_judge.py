@@ -37,7 +37,7 @@ class PythonTarget:
     signature   a key of forms.FORMS; empty: detected from the function's parameters
     argument    argument of the function, which then returns the judge; None: the function is the judge
     network     whether the judge keeps the host's network namespace
-    bait        secret of the bait in the judge's namespaces; empty for none
+    bait        canary secret exposed in the judge's namespaces (bait.py); empty for none
     """
 
     name: str

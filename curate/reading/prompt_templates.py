@@ -91,9 +91,9 @@ def extract_prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     """Return the texts of a prompt that may state the problem; None if the value is neither a text nor a conversation.
 
     value   a prompt in one of the forms above
-    nested  number of values around the prompt
+    nested  nesting depth of the prompt in other values
 
-    These are a plain text itself, or the user's messages of a conversation; without any, the system prompts.
+    A plain text is its own text. A conversation has the texts of its user messages, or else of its system prompts.
     """
     if isinstance(value, str):
         parsed = _parse_conversation(value) if nested < _MAX_NESTING else None

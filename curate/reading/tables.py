@@ -360,11 +360,11 @@ def _find_line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
     yield from [*positions, RowPosition(n_rows, offset, number)]
 
 
-def path_sha256(path: Path) -> str:
+def hash_path(path: Path) -> str:
     """Return the hex digest of a file, or of the names and digests of all files below a folder."""
     if path.is_dir():
         below = sorted(inner for inner in path.rglob("*") if inner.is_file())
-        listed = "".join(f"{path_sha256(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
+        listed = "".join(f"{hash_path(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)
         return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

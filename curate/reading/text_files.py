@@ -16,7 +16,7 @@ from typing import TextIO, cast
 
 from curate.errors import CurateError
 from curate.reading.values import shorten
-from curate.text.printable import one_line
+from curate.text.printable import format_one_line
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
 # The marks of UTF-32 come first, because one of them begins with a mark of UTF-16.
@@ -124,7 +124,7 @@ def _find_decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
                     )
                 likely = _guess_encoding(error.object[error.start :])
                 around = error.object[max(0, error.start - _EXCERPT_BYTES) : error.start + _EXCERPT_BYTES]
-                excerpt = one_line(around.decode(likely, "replace"), 2 * _EXCERPT_BYTES)
+                excerpt = format_one_line(around.decode(likely, "replace"), 2 * _EXCERPT_BYTES)
                 return _make_encoding_error(path, encoding, finding, likely, excerpt)
             if not chunk:
                 return CurateError(f"{path}: changed while it was read. Run the same command again.")

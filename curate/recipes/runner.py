@@ -21,7 +21,7 @@ from curate.errors import CurateError, PlanMismatchError
 from curate.exports._export import export, find_finished_export
 from curate.manifest import MANIFEST, Manifest
 from curate.pipeline import build
-from curate.progress import Progress, no_progress
+from curate.progress import Progress, ignore_progress
 from curate.recipe import STEPS, DifficultyConfig, Recipe, to_table
 from curate.recipes.reader import make_export_options
 from curate.row_filter import write_filtered
@@ -69,7 +69,7 @@ def run(
     sandbox: SandboxOptions,
     measure: DifficultySampler,
     overwrite: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> Iterator[CompletedStep]:
     """Run the recipe, and yield each completed step.
 

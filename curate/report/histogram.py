@@ -1,4 +1,4 @@
-"""Histograms by DuckDB: counts of numbers between edges, with minimum, median and maximum."""
+"""Histograms computed by DuckDB: the count of each bin, with minimum, median and maximum."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -78,7 +78,7 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
 
 def _compute_column_numbers(dataset: Dataset) -> dict[str, Any]:
     """Return histograms and sums of the existing columns. Questions of mathematics do not count."""
-    present = dataset.columns("data")
+    present = dataset.read_columns("data")
     edges = {name: of_column for name, of_column in _EDGES.items() if name in present}
     further = ["count(*) FILTER (test_strength = 1) AS n_whole"] if "test_strength" in present else []
     if "multi_answer_suspect" in present:
@@ -136,7 +136,7 @@ def _build_rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
     """Return an entry for each stage, reason and cause, by stage and then by frequency."""
     names = ("stage", "reason", "cause", "source")
     by_cause: dict[tuple[str, str, str], dict[str, int]] = {}
-    if dataset.columns("rejected").issuperset({*names} - {"cause"}):
+    if dataset.read_columns("rejected").issuperset({*names} - {"cause"}):
         for row in query(_REJECTIONS, rows=read_table(dataset, "rejected", names)):
             by_cause.setdefault((row["stage"], row["reason"], row["cause"] or ""), {})[row["source"]] = row["n"]
     entries = [
@@ -155,7 +155,7 @@ def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
 def _build_contamination_section(dataset: Dataset) -> dict[str, Any]:
     """Return for each evaluation set its counts in the manifest, and the hits closest to the thresholds."""
     hits: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    if dataset.columns("contamination").issuperset(_HIT_COLUMNS):
+    if dataset.read_columns("contamination").issuperset(_HIT_COLUMNS):
         found = query(_BORDERLINE, rows=read_table(dataset, "contamination", _HIT_COLUMNS))
         hits = {(row["set"], row["verdict"]): row["hits"] for row in found}
     return {
@@ -174,7 +174,7 @@ def _build_contamination_section(dataset: Dataset) -> dict[str, Any]:
 
 def _build_evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
     """Return an entry for each stage, reason and cause, with the number of its rows and examples."""
-    if not dataset.columns(EVIDENCE).issuperset(EVIDENCE_COLUMNS):
+    if not dataset.read_columns(EVIDENCE).issuperset(EVIDENCE_COLUMNS):
         return []
     rows = query(_EXAMPLES, rows=read_table(dataset, EVIDENCE, list(EVIDENCE_COLUMNS), rows=_BATCH_ROWS))
     entries = [row | {"examples": [_build_example(example) for example in row["examples"]]} for row in rows]
@@ -226,7 +226,7 @@ def _solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) ->
     nearest to each share.
     """
     names = ("model", "n", "n_correct")
-    if not dataset.columns("difficulty").issuperset(names):
+    if not dataset.read_columns("difficulty").issuperset(names):
         return []
     counted: dict[str, dict[tuple[int, ...], int]] = {}
     for row in query(_SOLVE_RATES, rows=read_table(dataset, "difficulty", names)):

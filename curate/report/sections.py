@@ -146,7 +146,7 @@ def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any
 
 def _build_reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     if not time or not time["slowest"]["n"]:
-        yield Section("", note="Not measured: this dataset has no CPU times of references by test.")
+        yield Section("", note="Not measured: this dataset has no CPU time of the reference for each test.")
         return
     series = {"reference, slowest test": time["slowest"], "limit": time["limit"]}
     note = (

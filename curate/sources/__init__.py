@@ -120,7 +120,7 @@ def make_problem(
 
 
 def make_question(id: str, answer: str, licence: str, *, tags: object = None, **texts: Any) -> Problem:
-    """Return a question of mathematics. answer: the expected answer, in LaTeX; other parameters: see `make_problem`
+    """Return a math question. answer: the expected answer, in LaTeX; other parameters: see `make_problem`
 
     Raises ParseError for a question without a single final answer; see curate/reading/questions.py.
     """

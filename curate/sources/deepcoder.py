@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from curate.problem import Problem, Rejection
-from curate.reading.dialects import ParsedTests, function_name, json_tests
+from curate.reading.dialects import ParsedTests, json_tests, parse_function_name
 from curate.reading.prompt_templates import split_primeintellect_prompt
 from curate.reading.solutions import parse_solution
 from curate.reading.tables import Row, TableFiles, read_rows
@@ -68,8 +68,8 @@ def _parse_tests(encoded: object, metadata: object, starter_code: str) -> Parsed
     if isinstance(metadata, str) and metadata:
         metadata = parse_json_or_literal(metadata, "metadata")
     if isinstance(metadata, dict):
-        entry_point = function_name(metadata.get("func_name"), "func_name")
-    return json_tests.read_objects(encoded, entry_point, starter_code)
+        entry_point = parse_function_name(metadata.get("func_name"), "func_name")
+    return json_tests.parse_json_tests(encoded, entry_point, starter_code)
 
 
 def _has_solutions(encoded: object) -> bool:

@@ -9,10 +9,10 @@
     tests = "reward_model.ground_truth"  # or inputs and outputs, two lists
     public_tests = "examples"            # those that the statement shows, if they are not among `tests`
     solutions = "canonical_solution"     # if left out: the source publishes none
-    expected_answer = "answer"           # of a question of mathematics, which has no tests
+    expected_answer = "answer"           # of a math question, which has no tests
 
-Tests may have any format of curate/reading/dialects. As in all sources, a stated time limit counts as one for C++. A
-mapping with solutions need not name tests, but rows without tests can never be verified.
+Tests may have any format of curate/reading/dialects. As in all sources, a stated time limit is taken as the limit
+for C++. A mapping with solutions need not name tests, but rows without tests cannot be verified.
 """
 
 import re
@@ -21,7 +21,7 @@ from typing import Any
 
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection
-from curate.reading.dialects import ParsedTests, detection, function_name, join_tests, json_tests
+from curate.reading.dialects import ParsedTests, detection, join_tests, json_tests, parse_function_name
 from curate.reading.solutions import parse_solution, strip_code_fence
 from curate.reading.stated_limits import derive_limits
 from curate.reading.tables import Row, TableFiles, read_rows, validate_options
@@ -167,7 +167,7 @@ def _make_problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]
         path = options["fields"]["solutions"]
         solutions = _parse_solutions(values["solutions"], values.get("language") or options.get("language", ""), path)
     tests, n_public_tests = _parse_tests(
-        values, function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
+        values, parse_function_name(values.get("fn_name"), "fn_name"), starter_code, solutions or ()
     )
     return make_problem(
         id,

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from curate.errors import CurateError
 from curate.problem import Problem, Rejection
-from curate.reading.dialects import function_name, json_tests
+from curate.reading.dialects import json_tests, parse_function_name
 from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import ParseError, deduplicate_cases, optional_text, parse_json, shorten
 from curate.sources import make_problem, read_problems
@@ -98,11 +98,11 @@ def _parse_row(id: str, row: Row) -> Problem:
     public = parse_json(row["public_test_cases"], "public_test_cases")
     private = decode_private_tests(row["private_test_cases"])
     metadata = parse_json(row["metadata"] or "{}", "metadata")
-    entry_point = function_name(metadata.get("func_name"), "func_name") if isinstance(metadata, dict) else None
+    entry_point = parse_function_name(metadata.get("func_name"), "func_name") if isinstance(metadata, dict) else None
     starter_code = optional_text(row["starter_code"])
     if not isinstance(public, list) or not isinstance(private, list):
         raise ParseError("tests are not a list")
-    tests = json_tests.read_objects(public + private, entry_point, starter_code)
+    tests = json_tests.parse_json_tests(public + private, entry_point, starter_code)
     return make_problem(
         id,
         tests,

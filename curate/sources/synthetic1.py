@@ -46,7 +46,7 @@ def _parse_row(id: str, row: Row) -> Problem:
     content = info if isinstance(info, dict) else parse_json_or_literal(info, "verification_info")
     if not isinstance(content, dict) or not isinstance(content.get("test_cases"), list):
         raise ParseError("verification_info has no test_cases")
-    tests = json_tests.read_objects(content["test_cases"], starter_code=starter_code)
+    tests = json_tests.parse_json_tests(content["test_cases"], starter_code=starter_code)
     metadata = _parse_metadata(row["metadata"])
     gold, language = row["gold_standard_solution"], optional_text(content.get("language"))
     return make_problem(

@@ -73,7 +73,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> CrossCheckRecord:
         metered = MeteredSandbox(sandbox(self.seed))
-        solutions = dict(enumerate(self._verify.candidates(row.problem)))
+        solutions = dict(enumerate(self._verify.list_candidates(row.problem)))
         suite = get_judged_suite(row.problem)
         budget = min(_SECONDS, suite.limits.budget_seconds or _SECONDS)
         suite = replace(suite, limits=replace(suite.limits, budget_seconds=budget))

@@ -22,9 +22,9 @@ _FOUND = [("row", "i4"), ("kept", "i4"), ("similarity", "f8"), ("exact", "?")]  
 
 
 class DeduplicationStage(Stage):
-    """The removal of duplicates across sources, by the sketches in the folders of the shards.
+    """Cross-source deduplication with the MinHash sketches in each shard's folder.
 
-    threshold: minimum Jaccard similarity of word 5-grams of near-duplicates
+    threshold: minimum word 5-gram Jaccard similarity of near-duplicates
     """
 
     name = "deduplicate"

@@ -24,7 +24,7 @@ from curate.problem import Rejection
 from curate.stage import BuildRow, OpenSandbox, ProblemStage, compute_fingerprint
 from curate.stages.rerun import FLAKY
 from curate.stages.verify import VerificationStage, get_judged_suite, get_reference_index
-from curate.text.printable import excerpt
+from curate.text.printable import shorten_text
 from sandbox import Program, Suite, Verdict
 from sandbox.suite import INTERACTIVE
 
@@ -78,7 +78,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         if reference is not None and reference not in {failed.solution_index for failed in failures}:
             answers.insert(0, SolutionOutput(reference, Verdict.ACCEPTED, "", None))
         suite, test = get_judged_suite(row.problem), failures[0].test_index
-        programs = self._verify.candidates(row.problem)
+        programs = self._verify.list_candidates(row.problem)
         outputs = tuple(
             replace(answer, output=_collect_output(answer, programs[answer.solution_index], test, suite, metered))
             for answer in answers
@@ -113,7 +113,7 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
     def _build_row(self, rejection: Rejection, row: BuildRow, record: EvidenceRecord | None) -> dict[str, Any]:
         if record is None:
             return make_evidence_row(rejection, row.problem.statement)
-        programs = self._verify.candidates(row.problem)
+        programs = self._verify.list_candidates(row.problem)
         answers = tuple((programs[answer.solution_index], answer) for answer in record.outputs)
         test = EvidenceTest(get_judged_suite(row.problem), record.test_index, answers)
         return make_evidence_row(rejection, row.problem.statement, test)
@@ -129,4 +129,4 @@ def _collect_output(
     if suite.checker == INTERACTIVE or (suite.assertions is not None and not case.expected):
         return None
     observed = next(collect_outputs(program, [case.input], suite, sandbox), None)
-    return None if observed is None else excerpt(observed.expected)
+    return None if observed is None else shorten_text(observed.expected)

@@ -72,16 +72,16 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
         problem = row.problem
         if problem.solutions is None or not problem.tests.cases:
             return None
-        solutions = [(s.source, s.language) for s in self.candidates(problem)[: self.tries]]
+        solutions = [(s.source, s.language) for s in self.list_candidates(problem)[: self.tries]]
         tests = problem.tests.with_trials(()).to_json()
         return compute_fingerprint(tests, problem.wrapping.value, solutions, self.seed)
 
-    def candidates(self, problem: Problem) -> Sequence[Program]:
+    def list_candidates(self, problem: Problem) -> Sequence[Program]:
         """Return the solutions in the allowed languages, in the order of execution."""
         return select_candidates(problem, self.languages)
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> ReferenceRecord:
-        solutions = self.candidates(row.problem)[: self.tries]
+        solutions = self.list_candidates(row.problem)[: self.tries]
         return find_reference(row.problem, solutions, MeteredSandbox(sandbox(self.seed)))
 
     def settle(self, row: BuildRow, record: ReferenceRecord) -> BuildRow:
@@ -96,7 +96,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
             tests=unwrap_expected_values(row.problem.tests) if removed else row.problem.tests,
             wrapping=record.wrapping,
             verified=True,
-            reference=self.candidates(row.problem)[record.passing_index],
+            reference=self.list_candidates(row.problem)[record.passing_index],
             n_tries=record.n_tries,
             n_references=1,
             cpu_seconds=record.cpu_seconds,
@@ -135,8 +135,8 @@ def calibrate_limit(slowest_seconds: float, limits: Limits) -> float:
 
     slowest_seconds: CPU seconds of the reference at its slowest test
 
-    This is Kattis' rule for problem packages: 5 times the slowest accepted submission and no less than a second
-    (problemtools, time_multiplier and the floor of its time limits).
+    The limit is 5 times the slowest accepted submission and at least one second. This is Kattis' rule for problem
+    packages (problemtools: time_multiplier and the floor of its time limits).
     """
     return round(min(max(_REFERENCE_FACTOR * slowest_seconds, _MIN_SECONDS), limits.wall_seconds), 3)
 

@@ -84,7 +84,7 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
     )
     kills, unkilled = run_mutants(wrong_programs, suite, sandbox)
     survivors, missed = (
-        classify_survivors(unkilled, problem.reference, suite, sandbox, seed=seed) if unkilled else ([], [])
+        split_survivors(unkilled, problem.reference, suite, sandbox, seed=seed) if unkilled else ([], [])
     )
     return StrengthRecord(
         n_mutants=len(kills) + len(unkilled),
@@ -190,7 +190,7 @@ def _split_batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[S
         yield items[start : start + _BATCH]
 
 
-def classify_survivors(
+def split_survivors(
     unkilled: Sequence[Mutant], reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int
 ) -> tuple[list[Mutant], list[Case]]:
     """Return the mutants that differ from the reference on an extra input, and such an input for each.

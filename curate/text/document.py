@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from curate.text.printable import escape_unprintable, format_table, one_line
+from curate.text.printable import escape_unprintable, format_one_line, format_table
 
 _BAR_CHARACTERS = 40  # characters of the longest bar on a terminal
 _CELL_CHARACTERS = 160  # characters of a cell in Markdown
@@ -132,8 +132,8 @@ def render_terminal(sections: Iterable[Section]) -> Iterator[str]:
     for section in sections:
         lines = [line for block in section.blocks for line in _render_block(block)]
         if lines:
-            yield f"\n{one_line(section.title, _LINE_CHARACTERS)}\n"
-            note = [one_line(section.note, _LINE_CHARACTERS)] if section.note else []
+            yield f"\n{format_one_line(section.title, _LINE_CHARACTERS)}\n"
+            note = [format_one_line(section.note, _LINE_CHARACTERS)] if section.note else []
             yield from (f"  {line}".rstrip() for line in note + lines)
 
 
@@ -147,13 +147,13 @@ def _render_block(block: Block) -> Iterator[str]:
             if block.header:
                 yield from format_table(block.header, rows)
             else:
-                names = [one_line(str(row[0]), _LINE_CHARACTERS) for row in rows]
+                names = [format_one_line(str(row[0]), _LINE_CHARACTERS) for row in rows]
                 for name, (_, value) in zip(names, rows, strict=True):
-                    yield f"{name:<{max(map(len, names))}}  {one_line(str(value), _LINE_CHARACTERS)}"
+                    yield f"{name:<{max(map(len, names))}}  {format_one_line(str(value), _LINE_CHARACTERS)}"
         case Chart():
             for name, counts in block.counts.items():
                 if name:
-                    yield one_line(name, _LINE_CHARACTERS)
+                    yield format_one_line(name, _LINE_CHARACTERS)
                 yield from _render_bars(block.labels, counts)
 
 
@@ -162,7 +162,7 @@ def _render_bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
     filled = [index for index, count in enumerate(counts) if count]
     if filled:
         labels, counts = labels[filled[0] : filled[-1] + 1], counts[filled[0] : filled[-1] + 1]
-    names = [one_line(label.replace("\N{EN DASH}", "-"), _LINE_CHARACTERS) for label in labels]
+    names = [format_one_line(label.replace("\N{EN DASH}", "-"), _LINE_CHARACTERS) for label in labels]
     highest, width = max(counts, default=0), max(map(len, names), default=0)
     for name, count in zip(names, counts, strict=True):
         yield f"{name:<{width}}  {count:>{len(str(highest))}}  {'#' * -(-_BAR_CHARACTERS * count // max(highest, 1))}"
@@ -201,7 +201,7 @@ def _render_cell(cell: Cell) -> str:
         return cell
     if isinstance(cell, Code):
         return format_code(cell)
-    return f"{cell:g}" if isinstance(cell, float) else escape_markdown(one_line(str(cell), _CELL_CHARACTERS))
+    return f"{cell:g}" if isinstance(cell, float) else escape_markdown(format_one_line(str(cell), _CELL_CHARACTERS))
 
 
 def format_code(text: str) -> str:

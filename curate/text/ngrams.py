@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
-# Translates ASCII capitals to small letters, and ASCII separators to NUL; all other bytes belong to words.
+# Translation of ASCII: uppercase to lowercase, separators to NUL. All other bytes belong to words.
 WORD_BYTES = bytes(
     byte + 32
     if chr(byte) in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

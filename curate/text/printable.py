@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 EXCERPT_BYTES = 4096
 
 
-def excerpt(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return the text, or its first EXCERPT_BYTES in UTF-8 and a last line with the length of the whole text.
 
     Lone surrogates, which UTF-8 cannot encode, become escapes such as \\udc80.
@@ -27,7 +27,7 @@ def escape_unprintable(text: str) -> str:
     return _UNUSUAL.sub(lambda found: "".join(map(_escape, found[0])), text.replace("\r\n", "\n"))
 
 
-def one_line(text: str, width: int) -> str:
+def format_one_line(text: str, width: int) -> str:
     """Return the text on one line of at most `width` characters, with escaped line ends, and "..." if truncated."""
     shown = escape_unprintable(text[: width + 1]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= width else shown[: width - 3] + "..."
@@ -53,7 +53,7 @@ def _format_cell(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-    return one_line(str(value), 60)
+    return format_one_line(str(value), 60)
 
 
 def _escape(character: str) -> str:

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 def commands() -> str:
     """Return a section for each command of `curate`: its help, its usage and its options."""
-    from curate.commands.main import command_modules, load_command
+    from curate.commands.main import list_command_modules, load_command
 
-    return "\n\n".join(_command(name, load_command(name)) for name in sorted(command_modules()))
+    return "\n\n".join(_command(name, load_command(name)) for name in sorted(list_command_modules()))
 
 
 def columns() -> str:

@@ -5,6 +5,6 @@ thinking     the removal of the model's thinking
 code_blocks  the fenced blocks of a text
 """
 
-from rewards.extract.program import PYTHON_ONLY, check_languages, extract_program, extract_submission, languages_for
+from rewards.extract.program import PYTHON_ONLY, check_languages, extract_program, extract_submission, select_languages
 
-__all__ = ["PYTHON_ONLY", "check_languages", "languages_for", "extract_program", "extract_submission"]
+__all__ = ["PYTHON_ONLY", "check_languages", "select_languages", "extract_program", "extract_submission"]

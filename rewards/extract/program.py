@@ -51,7 +51,7 @@ def extract_submission(
     return next(filter(_is_program, candidates), candidates[0] if candidates else None)
 
 
-def languages_for(suite: Suite, allowed: tuple[str, ...]) -> tuple[str, ...]:
+def select_languages(suite: Suite, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the allowed languages that a suite can judge; only Python if its tests call functions."""
     return tuple(name for name in allowed if name in PYTHON_ONLY) if suite.needs_python else allowed
 

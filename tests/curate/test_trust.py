@@ -1,6 +1,6 @@
 import pytest
 
-from curate.trust import TrustPolicy, exclusion_lines
+from curate.trust import TrustPolicy, format_exclusions
 
 TRUSTED = {"verified": True, "suspect": False, "checker": "lcb"}
 
@@ -17,18 +17,18 @@ TRUSTED = {"verified": True, "suspect": False, "checker": "lcb"}
     ],
 )
 def test_a_row_is_taken_if_it_is_verified_and_its_tests_are_not_suspected(row, reason):
-    assert TrustPolicy().exclusion_reason(**TRUSTED | row) == reason
+    assert TrustPolicy().find_exclusion_reason(**TRUSTED | row) == reason
 
 
 def test_what_is_included_is_taken():
-    assert TrustPolicy.from_choices(["unverified"]).exclusion_reason(**TRUSTED | {"verified": False}) is None
-    assert TrustPolicy.from_choices(["suspects"]).exclusion_reason(**TRUSTED | {"suspect": True}) is None
-    assert TrustPolicy.from_choices(["suspects"]).exclusion_reason(**TRUSTED | {"verified": False}) == "unverified"
+    assert TrustPolicy.from_choices(["unverified"]).find_exclusion_reason(**TRUSTED | {"verified": False}) is None
+    assert TrustPolicy.from_choices(["suspects"]).find_exclusion_reason(**TRUSTED | {"suspect": True}) is None
+    assert TrustPolicy.from_choices(["suspects"]).find_exclusion_reason(**TRUSTED | {"verified": False}) == "unverified"
     with pytest.raises(ValueError, match="only unverified, suspects, altered can be included, not 'all'"):
         TrustPolicy.from_choices(["all"])
 
 
 def test_a_line_says_how_many_rows_were_left_out_why_and_what_to_type():
-    assert list(exclusion_lines({"unverified": 6})) == [
-        "left out: unverified 6 (no reference has passed the tests; --include unverified takes these rows, too)"
+    assert list(format_exclusions({"unverified": 6})) == [
+        "left out: unverified 6 (no reference has passed the tests; --include unverified adds these rows)"
     ]

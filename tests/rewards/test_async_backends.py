@@ -85,5 +85,5 @@ def test_many_processes_may_share_one_service(service, monkeypatch):
     monkeypatch.setattr(process_singletons, "_singletons", {})
     tests = [DOUBLES.tests.to_json()] * 2
     assert code_reward(completions=[program_answer("print(2 * int(input()))").text, "No."], tests=tests) == [1.0, 0.0]
-    assert type(process_singletons.shared_sandbox()._backend).__module__ == "sandbox.backends.http"
-    process_singletons.shared_sandbox().close()
+    assert type(process_singletons.get_shared_sandbox()._backend).__module__ == "sandbox.backends.http"
+    process_singletons.get_shared_sandbox().close()

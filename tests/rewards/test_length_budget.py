@@ -5,7 +5,7 @@ from answers import text_answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewards.form import ALPHA_PER_THOUSAND, TARGETS, LengthBudgetReward, length_instruction
+from rewards.form import ALPHA_PER_THOUSAND, TARGETS, LengthBudgetReward, format_length_instruction
 from rewards.reward import Task
 
 
@@ -28,9 +28,11 @@ def test_the_budget_follows_the_papers_formula_and_is_symmetric(length, target, 
 
 
 def test_the_prompt_states_the_target():
-    assert [length_instruction(target) for target in TARGETS][1] == "Think for 4000 tokens before giving a response."
+    assert [format_length_instruction(target) for target in TARGETS][
+        1
+    ] == "Think for 4000 tokens before giving a response."
     with pytest.raises(ValueError, match="at least 1"):
-        length_instruction(0)
+        format_length_instruction(0)
 
 
 def test_a_task_without_a_target_is_a_mistake():

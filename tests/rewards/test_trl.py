@@ -2,7 +2,8 @@
 
 import pytest
 
-from rewards import process_singletons
+from rewards import Completion, Task
+from rewards.process_singletons import get_shared_reward, record_and_get_value
 from rewards.trl import code_reward
 from sandbox import Case, Program, Referee, Suite
 
@@ -29,7 +30,7 @@ def test_a_lost_sandbox_is_not_a_zero(lost_sandbox):
 def test_a_checker_that_crashes_is_not_a_zero():
     tests = [CRASHING_CHECKER.to_json(), ECHO.to_json()]
     assert code_reward(completions=[RIGHT, RIGHT], tests=tests) == [None, 1.0]
-    assert process_singletons.reward(RIGHT, CRASHING_CHECKER, process_singletons.shared_sandbox()) is None
+    assert record_and_get_value(get_shared_reward()(Completion(RIGHT, 0), Task(tests=CRASHING_CHECKER))) is None
 
 
 @pytest.mark.usefixtures("defective_sandbox")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rewards import process_singletons, verl
+from rewards import Completion, Task, process_singletons, verl
 from sandbox import Case, Limits, Suite
 
 ECHO = Suite([Case("1", "1"), Case("2", "2")])
@@ -15,7 +15,8 @@ def test_an_unknown_reward_raises_nothing_and_is_counted_and_logged(lost_sandbox
     assert verl.compute_score("mine", RIGHT, GROUND_TRUTH) == verl.UNKNOWN == 0.0
     assert process_singletons.get_unknown_count() == before + 1
     assert "sandbox_failed" in caplog.text
-    assert process_singletons.reward(RIGHT, ECHO, process_singletons.shared_sandbox()) is None
+    reward = process_singletons.get_shared_reward()(Completion(RIGHT, 0), Task(tests=ECHO))
+    assert process_singletons.record_and_get_value(reward) is None
     assert verl.compute_score("mine", "No.", GROUND_TRUTH) == 0.0
     assert process_singletons.get_unknown_count() == before + 2
 

@@ -109,7 +109,7 @@ def test_a_run_trains_on_questions_and_is_evaluated_on_them(run_file, dataset, t
     assert len(steps) == 2
     assert all(0 < line["rewards/math/mean"] < 1 and line["grad_norm"] > 0 for line in steps)
     assert all(0 < line["sources/numinamath/solve_rate"] <= 1 for line in steps)
-    expected = {row["id"]: row["expected_answer"] for row in Dataset(dataset).rows("data")}
+    expected = {row["id"]: row["expected_answer"] for row in Dataset(dataset).iter_rows("data")}
     for sample in small_runs.lines(run / "samples.jsonl"):
         assert sample["reward"] == (rf"\boxed{{{expected[sample['problem']]}}}" in sample["text"])
     assert [line["step"] for line in read_metrics(run) if "eval/pass@1" in line] == [0, 2]

@@ -383,7 +383,7 @@ def test_a_run_leaves_out_unverified_rows_unless_it_is_told_to_include_them(smal
     result = curate(*words)
     assert result.exit_code == 1
     assert "no problem to train on (left out: unverified 6" in result.output
-    assert "--include unverified takes these rows, too" in result.output
+    assert "--include unverified adds these rows" in result.output
     plan = curate(*words, "--dry-run", "--include", "unverified")
     assert ", 6 of 6 problems\nwarning    trains on 6 unverified rows (livecodebench 6)" in plan.output
 

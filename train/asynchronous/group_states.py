@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rewards.form import task_reward
+from rewards.form import compute_task_reward
 from train.asynchronous import events, staleness
 from train.asynchronous.events import Event, GroupDispatched, PendingGroup, ResultScored
 from train.asynchronous.messages import SampleResult, unpack_logprobs, unpack_tokens
@@ -41,7 +41,7 @@ class OpenGroup:
     def task_rewards(self) -> list[tuple[float, bool]]:
         """Return each completion's task reward, nan if unknown, and whether it was truncated."""
         scores = [self.scores[number] for number in sorted(self.results)]
-        rewards = [task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
+        rewards = [compute_task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
         truncated = [received.result.finish_reason == "length" for _, received in sorted(self.results.items())]
         return list(zip(rewards, truncated, strict=True))
 

@@ -131,7 +131,7 @@ def sample_models(
     from curate.dataset.needed_packages import with_packages
     from curate.difficulty import table
     from curate.prompt import read_prompt
-    from curate.trust import TrustPolicy, exclusion_lines
+    from curate.trust import TrustPolicy, format_exclusions
     from train.evaluation.difficulty import measure_difficulty
 
     if prompt:
@@ -171,7 +171,7 @@ def sample_models(
                 seconds = time.monotonic() - start_time
                 spent = GpuCost(gpu_price, seconds, measured.n_sampled, measured.settings.n)
                 click.echo(f"{model}: GPU cost of this call: {spent}")
-            for line in exclusion_lines(measured.left_out):
+            for line in format_exclusions(measured.left_out):
                 click.echo(f"{model}: {line}", err=True)
             for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
                 if number:

@@ -19,12 +19,12 @@ from curate.dataset.journal import ResultJournal
 from curate.difficulty import table as solve_rates
 from curate.difficulty.table import Row
 from curate.errors import CurateError
-from curate.problem import TEST_COLUMNS, tests_from_row
-from curate.progress import Progress, no_progress
+from curate.problem import TEST_COLUMNS, decode_tests
+from curate.progress import Progress, ignore_progress
 from curate.prompt import PromptFormat, read_prompt
 from curate.reading.values import shorten
 from curate.report.report_files import refresh_report
-from curate.trust import ONLY_TRUSTED, TrustPolicy, exclusion_lines
+from curate.trust import ONLY_TRUSTED, TrustPolicy, format_exclusions
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox
 from sandbox.packages import fingerprint
@@ -181,7 +181,7 @@ def measure_difficulty(
     resample: bool = False,
     trust: TrustPolicy = ONLY_TRUSTED,
     packages: Sequence[Package] = (),
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> DifficultyMeasurement:
     """Sample the model n times on every trusted problem, judge the completions, and write the counts into the dataset.
 
@@ -199,7 +199,7 @@ def measure_difficulty(
     check_trusted(dataset, trust, progress=progress)
     left_out = stored.find_exclusion_reasons(trust)
     if len(left_out) == len(stored):
-        why = "; ".join(exclusion_lines(Counter(left_out.values()))) or "it has no rows"
+        why = "; ".join(format_exclusions(Counter(left_out.values()))) or "it has no rows"
         raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
     with solve_rates.lock_samples(dataset, model) as work:
         verdicts_path, completions_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
@@ -215,7 +215,7 @@ def measure_difficulty(
                 verdicts.add(_SETTINGS, settings.to_dict())
             digests = {
                 row["id"]: _samples_digest(row, settings, packages)
-                for row in stored.rows("data", (*_COLUMNS, _ANSWER))
+                for row in stored.iter_rows("data", (*_COLUMNS, _ANSWER))
                 if row["id"] not in left_out
             }
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
@@ -350,7 +350,7 @@ class _Samples:
 
     def _iterate_requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
         """Yield the unjudged samples with keys that satisfy `is_wanted`, problem by problem."""
-        for problem in self.stored.rows("data", sorted({*_COLUMNS, _ANSWER, *TEST_COLUMNS})):
+        for problem in self.stored.iter_rows("data", sorted({*_COLUMNS, _ANSWER, *TEST_COLUMNS})):
             digest = self.digests.get(problem["id"])
             keys = self._sample_keys(digest) if digest else []
             numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]
@@ -363,10 +363,10 @@ class _Samples:
 
 def _make_exercise(problem: Row, settings: DifficultySettings) -> Exercise:
     try:
-        suite = tests_from_row(problem)
+        suite = decode_tests(problem)
     except (ValueError, KeyError, TypeError) as error:
         raise CurateError(
             f"{problem['id']}: its tests cannot be read ({shorten(error)}). Build the dataset again."
         ) from error
     judge = MathJudge(problem[_ANSWER]) if problem[_ANSWER] else SuiteJudge(suite, settings.languages)
-    return Exercise(problem["id"], settings.prompt.row_chat(problem, suite), judge)
+    return Exercise(problem["id"], settings.prompt.build_row_chat(problem, suite), judge)

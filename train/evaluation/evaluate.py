@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import Any
 
 from curate.difficulty.pass_at_k import pass_at_k
-from curate.progress import Progress, no_progress
+from curate.progress import Progress, ignore_progress
 from rewards.reward import NO_ANSWER, NO_CODE, TRUNCATED
 from sandbox import Sandbox, Verdict
 from sandbox.concurrency.prefetch import prefetch
@@ -251,7 +251,7 @@ def evaluate(
     samples: SampleStore | None = None,
     settings: Sequence[Any] = (),
     judged_with: Sequence[Any] = (),
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> EvaluationResult:
     """Sample each exercise k times, judge the completions, and count.
 
@@ -272,7 +272,7 @@ def judge_completions(
     samples: SampleStore,
     *,
     judged_with: Sequence[Any] = (),
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> EvaluationResult:
     """Judge existing completions, and count.
 
@@ -298,7 +298,7 @@ def evaluate_cached(
     samples: SampleStore | None = None,
     sample: SampleFunction | None = None,
     seed: int = 0,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> EvaluationResult:
     """Evaluate exercises with known digests; see `evaluate`.
 

@@ -14,7 +14,7 @@ from curate.dataset.location import download_dataset
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.tables import TableFiles, UnreadableRow, locate, read_rows
-from curate.trust import ONLY_TRUSTED, TrustPolicy, exclusion_lines, exclusion_message
+from curate.trust import ONLY_TRUSTED, TrustPolicy, format_exclusion_message, format_exclusions
 from rewards.extract import PYTHON_ONLY
 from train.evaluation.protocols.settings import DEFAULT, SuiteSettings
 from train.evaluation.suites import code, codeforces, cruxeval, dataset, livecodebench, mathematics
@@ -137,10 +137,10 @@ def read_exercises(
     left_out: Counter[str] = Counter()
     problems = _read(location, suite, options, trust, left_out)
     if not problems:
-        why = f" ({'; '.join(exclusion_lines(left_out))})" if left_out else ""
+        why = f" ({'; '.join(format_exclusions(left_out))})" if left_out else ""
         raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
     if left_out:
-        log.warning("%s", exclusion_message(location, left_out))
+        log.warning("%s", format_exclusion_message(location, left_out))
     if not max_problems:
         return tuple(problems)
     by_digest = sorted(problems, key=lambda exercise: hashlib.sha256(exercise.id.encode()).digest())

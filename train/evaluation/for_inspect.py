@@ -25,7 +25,7 @@ from inspect_ai.solver import TaskState, generate
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from rewards.process_singletons import options_from_environment
+from rewards.process_singletons import read_options_from_environment
 from rewards.reward import ACCEPTED
 from sandbox import Sandbox, SandboxError
 from train.evaluation.exercises import parse_suite, read_exercises
@@ -169,7 +169,7 @@ class LazySandbox:
         """Return the sandbox, and open it on the first call. Raises SandboxError if that fails."""
         with self._lock:
             if self._sandbox is None:
-                self._sandbox = options_from_environment().open()
+                self._sandbox = read_options_from_environment().open()
             return self._sandbox
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from curate.errors import CurateError
-from curate.progress import Progress, no_progress
+from curate.progress import Progress, ignore_progress
 from curate.prompt import read_prompt
 from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
@@ -114,7 +114,7 @@ def rescore(
     *,
     dependencies: Sequence[Any] = (),
     shortening: Shortening | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> RescoreResult:
     """Judge the completions of a result again, and store them with their verdicts in `samples`.
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
 from curate.reading.location import split_location
-from curate.reading.tables import locate, path_sha256
+from curate.reading.tables import hash_path, locate
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package
 from sandbox.extras import installed_version
@@ -137,7 +137,7 @@ def suite_metadata(
     window  requested dates, FROM..TO; the problems may span less
     """
     path = Path(split_location(location)[0]).expanduser()
-    digest = {"file_sha256": path_sha256(path)} if path.is_file() else {}
+    digest = {"file_sha256": hash_path(path)} if path.is_file() else {}
     days = [problem.metadata.date for problem in outcomes if problem.metadata.date is not None]
     names = "\n".join(exercise.fingerprint for exercise in exercises)
     return {

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from curate.errors import CurateError
 from curate.prompt import PromptFormat
-from curate.reading.tables import path_sha256
+from curate.reading.tables import hash_path
 from curate.reading.text_files import open_text
 from curate.reading.values import shorten
 from train.evaluation.exercises import format_ids
@@ -77,7 +77,7 @@ class SampleFile:
     def as_table(self) -> dict[str, Any]:
         table = {"file": str(self.path), "field": self.field}
         if self.path.is_file():
-            table["file_sha256"] = path_sha256(self.path)
+            table["file_sha256"] = hash_path(self.path)
         return table
 
     def resolve_settings(self, protocol: str | None, suite: str, overrides: Mapping[str, Any]) -> EvaluationSettings:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rewards.form import task_reward
+from rewards.form import compute_task_reward
 from rewards.reward import Completion, Reward, Task
 from train.config import ObjectiveConfig
 from train.learning.objectives import outcome_advantages, step_reward_advantages
@@ -89,7 +89,7 @@ def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards
     use_step_rewards: compare the rewards of steps instead of those of completions
     """
     return signal_from_rewards(
-        [(task_reward(rollout.reward, rollout.reward_components), rollout.truncated) for rollout in group],
+        [(compute_task_reward(rollout.reward, rollout.reward_components), rollout.truncated) for rollout in group],
         count_truncated=count_truncated,
         step_rewards=[[value for _, value in rollout.step_rewards] for rollout in group] if use_step_rewards else (),
     )

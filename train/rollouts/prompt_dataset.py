@@ -29,12 +29,12 @@ from typing import Any, BinaryIO
 from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import resolve_dataset_folder
-from curate.problem import TEST_COLUMNS, tests_from_row
+from curate.problem import TEST_COLUMNS, decode_tests
 from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import UnreadableRow, locate, read_rows
 from curate.reading.values import shorten
-from curate.trust import UNVERIFIED, TrustPolicy, exclusion_lines, exclusion_message
-from rewards.form import length_instruction
+from curate.trust import UNVERIFIED, TrustPolicy, format_exclusion_message, format_exclusions
+from rewards.form import format_length_instruction
 from rewards.reward import Task
 from sandbox import Suite
 from train.config import DataConfig
@@ -168,9 +168,9 @@ def _read_curated(
     folder = resolve_dataset_folder(dataset)
     check_trusted(folder, trust)
     with translate_read_errors(folder):
-        for row in Dataset(folder).require_problems().rows("data", _COLUMNS):
-            suite = tests_from_row(row)
-            reason = trust.exclusion_reason(
+        for row in Dataset(folder).require_problems().iter_rows("data", _COLUMNS):
+            suite = decode_tests(row)
+            reason = trust.find_exclusion_reason(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
             )
             if reason is not None:
@@ -181,7 +181,7 @@ def _read_curated(
             yield TrainingProblem(
                 row["id"],
                 row["source"],
-                prompt.row_chat(row, suite),
+                prompt.build_row_chat(row, suite),
                 "" if row["expected_answer"] else suite.to_json() if suite.trials else row["tests"],
                 tuple(row["strongest_tests"] or ()),
                 row["time_limit_seconds"],
@@ -295,7 +295,7 @@ class PromptDataset:
         target = None
         if self._targets:
             target = random.Random(f"{self._seed} {position} target").choice(self._targets)
-            problem.chat[-1]["content"] += "\n" + length_instruction(target)
+            problem.chat[-1]["content"] += "\n" + format_length_instruction(target)
         ids = tokenize_prompt(self._tokenizer, problem.chat, self._template_arguments)
         task = Task(
             Suite.from_json(problem.tests) if problem.tests else None,
@@ -332,7 +332,7 @@ class PromptDataset:
             file.write(line)
             self.kinds |= problem.kind
         if not dataset.offsets:
-            reasons = list(exclusion_lines(left_out))
+            reasons = list(format_exclusions(left_out))
             if n_too_long:
                 reasons.append(
                     f"{n_too_long} prompts are longer than data.max_prompt_tokens = {data.max_prompt_tokens}"
@@ -342,7 +342,7 @@ class PromptDataset:
                 "Choose another dataset, or change what is left out."
             )
         if left_out:
-            log.warning("%s", exclusion_message(dataset.name, left_out))
+            log.warning("%s", format_exclusion_message(dataset.name, left_out))
         if unverified:
             log.warning("%s: %s", dataset.name, describe_unverified_rows(unverified, data.include))
         self.left_out += left_out

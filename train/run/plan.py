@@ -8,7 +8,7 @@ from curate.dataset.dataset import Dataset, translate_read_errors
 from curate.dataset.integrity import check_trusted
 from curate.dataset.location import resolve_dataset_folder
 from curate.prompt import PromptFormat
-from curate.trust import TrustPolicy, exclusion_lines
+from curate.trust import TrustPolicy, format_exclusions
 from train.config import Config, DataConfig
 from train.config.checks import config_warnings
 from train.rollouts.prompt_dataset import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
@@ -90,14 +90,14 @@ def _data_lines(dataset: str, config: Config, share: str, head: str) -> Iterator
     with translate_read_errors(folder):
         stored = Dataset(folder).require_problems()
         left_out = stored.find_exclusion_reasons(trust)
-        rows = stored.rows("data", ("id", "source", "verified", "expected_answer"))
+        rows = stored.iter_rows("data", ("id", "source", "verified", "expected_answer"))
         trusted = [row for row in rows if row["id"] not in left_out]
         unverified = Counter(row["source"] for row in trusted if not row["verified"])
         n_with_answer = sum(bool(row["expected_answer"]) for row in trusted)
     check_scorable(config.reward, ProblemKinds(tests=n_with_answer < len(trusted), answers=n_with_answer > 0))
     check_trusted(folder, trust)
     yield f"{head}{dataset}, {len(stored) - len(left_out):,} of {len(stored):,} problems{share}"
-    yield from (f"           {line}" for line in exclusion_lines(Counter(left_out.values())))
+    yield from (f"           {line}" for line in format_exclusions(Counter(left_out.values())))
     if unverified:
         yield f"warning    {describe_unverified_rows(unverified, config.data.include)}"
 

@@ -9,7 +9,7 @@ from math import ceil, isnan, nan, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from rewards.form import task_reward
+from rewards.form import compute_task_reward
 from rewards.reward import ACCEPTED
 from train.learning.flops import forward_flops, training_flops
 
@@ -148,7 +148,7 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
     by_source.pop("", None)
     return {
         **reward_metrics([[rollout.reward for rollout in group] for group in groups]),
-        **solve_metrics([[task_reward(r.reward, r.reward_components) for r in group] for group in groups]),
+        **solve_metrics([[compute_task_reward(r.reward, r.reward_components) for r in group] for group in groups]),
         **{
             f"rewards/{name}/{statistic}": compute(values)
             for name, values in components.items()

@@ -62,7 +62,7 @@ def join_tests(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
     return both
 
 
-def function_name(value: object, name: str) -> str | None:
+def parse_function_name(value: object, name: str) -> str | None:
     """Return the name of the function to call, such as f for `Solution().f`; None without one. Raises ParseError."""
     if value is None or value == "":
         return None

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from curate.reading.dialects import ParsedTests, function_name
+from curate.reading.dialects import ParsedTests, parse_function_name
 from curate.reading.dialects.dependencies import (
     BINDING,
     find_bound_names,
@@ -110,7 +110,7 @@ def read_examples(code: object, entry_point: str | None = None, starter_code: st
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     if check is None:
         raise ParseError("there is no function check(candidate)")
-    function = entry_point or function_name(_find_checked_function(nodes), "the argument of check")
+    function = entry_point or parse_function_name(_find_checked_function(nodes), "the argument of check")
     if function is None:
         raise ParseError("the function that check is for is not named")
     order = find_parameter_names(starter_code, function)

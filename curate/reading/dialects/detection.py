@@ -44,9 +44,9 @@ def read(
         case {"functional": code}:
             return parse_python(code)
         case {"test_cases": tests}:
-            return json_tests.read_objects(tests, entry_point, starter_code)
+            return json_tests.parse_json_tests(tests, entry_point, starter_code)
         case dict():
             return json_tests.read_named_columns(content, entry_point, starter_code)
         case [_, *_] if all(isinstance(item, str) for item in content):
             return parse_python(content)
-    return json_tests.read_objects(content, entry_point, starter_code)
+    return json_tests.parse_json_tests(content, entry_point, starter_code)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from curate.problem import Wrapping
-from curate.reading.dialects import ParsedTests, function_name
+from curate.reading.dialects import ParsedTests, parse_function_name
 from curate.reading.signature import find_argument_mismatch, find_parameter_names, find_sole_function_name
 from curate.reading.values import (
     ParseError,
@@ -36,7 +36,7 @@ _NAME = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
 
 class SignatureMismatch(ParseError):
-    """A test for a function with other parameters."""
+    """An error for a test whose argument names are not the parameters of the function."""
 
 
 def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
@@ -45,7 +45,7 @@ def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
     if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
         raise ParseError(f"{name} has no inputs and outputs")
     inputs, outputs = content["inputs"], content["outputs"]
-    entry_point = function_name(content.get("fn_name"), "fn_name")
+    entry_point = parse_function_name(content.get("fn_name"), "fn_name")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
         raise ParseError("inputs and outputs are not lists of one length")  # padding would invent tests
     if entry_point is None:
@@ -65,7 +65,7 @@ def read_named_columns(content: Mapping[str, Any], entry_point: str | None, star
     starter_code  code with the order of the parameters; without one, the order stays
     """
     tests = {**content, "fn_name": entry_point} if entry_point else dict(content)
-    function = function_name(tests.get("fn_name"), "fn_name")
+    function = parse_function_name(tests.get("fn_name"), "fn_name")
     if function and are_named_arguments(tests.get("inputs")):
         outputs = tests.get("outputs")
         tests["inputs"] = [_parse_named_arguments(written, function, starter_code) for written in tests["inputs"]]
@@ -78,7 +78,7 @@ def are_named_arguments(column: object) -> bool:
     return isinstance(column, list) and column != [] and all(map(_is_named, column))
 
 
-def read_objects(encoded: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
+def parse_json_tests(encoded: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
     """Read a list of objects. Raises ParseError unless all are of one kind and for one function.
 
     entry_point   the function that the problem names outside of its tests
@@ -127,7 +127,7 @@ def _classify_test(test: Any, entry_point: str | None, starter_code: str) -> tup
         kind = "names"
     metadata = test.get("metadata")
     own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
-    function = function_name(test.get("fn_name") or own or entry_point, "fn_name")
+    function = parse_function_name(test.get("fn_name") or own or entry_point, "fn_name")
     return kind, function or find_sole_function_name(starter_code)
 
 

@@ -35,7 +35,7 @@ def evaluation_set(tmp_path):
 
 
 def table(folder):
-    return list(Dataset(folder.parent).rows(folder.name))
+    return list(Dataset(folder.parent).iter_rows(folder.name))
 
 
 def test_a_build_loses_its_contaminated_rows_and_keeps_its_layout(dataset, evaluation_set, tmp_path):

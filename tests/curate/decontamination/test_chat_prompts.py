@@ -32,7 +32,7 @@ def clean_copy(raw, against, folder):
 
 
 def hits(folder):
-    return [(row["row"], row["id"], row["item"], row["rule"]) for row in Dataset(folder).rows("contamination")]
+    return [(row["row"], row["id"], row["item"], row["rule"]) for row in Dataset(folder).iter_rows("contamination")]
 
 
 @pytest.mark.parametrize("to", ["trl", "verl", "verifiers"])

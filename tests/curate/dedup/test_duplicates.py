@@ -6,7 +6,7 @@ import pytest
 from source_rows import words
 
 from curate.dedup.duplicates import find_duplicates, order_by_rank
-from curate.dedup.sketches import temporary_sketches
+from curate.dedup.sketches import create_temporary_sketches
 from curate.problem import Problem
 from sandbox import Case, Suite
 
@@ -19,7 +19,7 @@ def problem(id, statement, n_tests=5, verified=True, **changes):
 
 def removed(*problems, threshold=0.7):
     """Return the rejections if the problems are given in rank order."""
-    with temporary_sketches(problems) as sketches:
+    with create_temporary_sketches(problems) as sketches:
         numbered = [problems[number] for number in sketches.number]
         found = find_duplicates(sketches, np.arange(len(numbered)), threshold=threshold, load=numbered.__getitem__)
         return [
@@ -65,10 +65,10 @@ def test_a_row_is_removed_only_if_it_resembles_the_row_that_stays():
 def test_the_row_of_more_worth_stays():
     text = words(1)
     rows = [problem("taco/0", changed(text, 2)), problem("taco/1", words(2)), problem("taco/2", text)]
-    with temporary_sketches(rows) as sketches:
+    with create_temporary_sketches(rows) as sketches:
         (first,) = find_duplicates(sketches, np.array([0, 1]), threshold=0.7, load=lambda row: rows[2 * row])
         assert sketches.number[first.row] == 2
-    with temporary_sketches(rows) as sketches:
+    with create_temporary_sketches(rows) as sketches:
         (last,) = find_duplicates(sketches, np.array([1, 0]), threshold=0.7, load=lambda row: rows[2 * row])
         assert sketches.number[last.row] == 0
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from source_rows import words
 
 from curate.dedup.signatures import TEXT_BATCH, compute_shingles, sign
-from curate.dedup.sketches import Sketches, load_kernel, sketch, temporary_sketches, write_sketches
+from curate.dedup.sketches import Sketches, create_temporary_sketches, load_kernel, sketch, write_sketches
 from curate.problem import Problem
 from sandbox import Suite
 
@@ -24,14 +24,14 @@ def problem(number, statement, entry_point=None):
 @example("\t A\x0b\x1c b\0 C  \n\r")
 def test_a_digest_is_that_of_the_text_without_case_and_spacing(text):
     plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    with temporary_sketches([problem(0, text), problem(1, text, "solve")]) as sketches:
+    with create_temporary_sketches([problem(0, text), problem(1, text, "solve")]) as sketches:
         assert sketches.get_digest(0) == hashlib.sha256(f"\n{plain}".encode()).digest()
         assert sketches.get_digest(1) == hashlib.sha256(f"solve\n{plain}".encode()).digest()
 
 
 def test_many_problems_are_sketched_as_each_would_be_alone():
     texts = [words(seed % (TEXT_BATCH + 3), 1 + seed % (TEXT_BATCH + 3) % 40) for seed in range(2 * TEXT_BATCH + 6)]
-    with temporary_sketches(problem(n, text) for n, text in enumerate(texts)) as sketches:
+    with create_temporary_sketches(problem(n, text) for n, text in enumerate(texts)) as sketches:
         assert sketches.number.tolist() == list(range(len(texts)))
         assert len(sketches) == len(texts)
         for row, text in enumerate(texts):
@@ -62,11 +62,11 @@ def test_rows_of_several_folders_are_compared_if_they_are_asked_for(tmp_path):
 
 
 def test_temporary_files_are_in_the_given_folder_and_leave_nothing_behind(tmp_path):
-    with temporary_sketches([problem(0, words(0)), problem(1, words(0))], folder=tmp_path) as sketches:
+    with create_temporary_sketches([problem(0, words(0)), problem(1, words(0))], folder=tmp_path) as sketches:
         assert len(sketches.load_shingles(0)) == 56
         assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []
-    with temporary_sketches([], folder=tmp_path) as sketches:
+    with create_temporary_sketches([], folder=tmp_path) as sketches:
         assert len(sketches) == 0
 
 

@@ -9,7 +9,7 @@ needed("trl", "torch", "transformers", "accelerate")
 from curate.exports._export import ExportOptions, export  # noqa: E402
 from rewards.code import CodeReward  # noqa: E402
 from rewards.form import LengthBudgetReward, OverlongPenalty  # noqa: E402
-from rewards.process_singletons import shared_sandbox  # noqa: E402
+from rewards.process_singletons import get_shared_sandbox  # noqa: E402
 from rewards.trl import RewardFunction, code_reward  # noqa: E402
 from rewards.weighted import WeightedReward  # noqa: E402
 from sandbox import ExecutionLost, Sandbox  # noqa: E402
@@ -94,7 +94,7 @@ def test_grpo_takes_a_step_on_it_and_leaves_out_completions_that_the_sandbox_los
 
 def test_a_reward_function_gives_our_rewards_the_columns_that_they_need(rows):
     weighted = WeightedReward(
-        [(1.0, CodeReward(shared_sandbox())), (0.5, OverlongPenalty(50)), (0.25, LengthBudgetReward())]
+        [(1.0, CodeReward(get_shared_sandbox())), (0.5, OverlongPenalty(50)), (0.25, LengthBudgetReward())]
     )
     function = RewardFunction(weighted, name="all", max_tokens=100)
     (row,) = (row for row in rows if row["id"] == "taco/sum")

@@ -187,7 +187,7 @@ def test_the_whole_batch_is_being_scored_before_the_first_reward_is_known(curate
             everybody.wait(60)  # until all forty are here
             return Reward(float(answer.n_tokens), "counted")
 
-    replace_shared_reward(monkeypatch, Meeting(process_singletons.shared_sandbox()))
+    replace_shared_reward(monkeypatch, Meeting(process_singletons.get_shared_sandbox()))
     answers = ["x" * n for n in range(1, 41)]
     _, results = scored_by(worker_of(tokenizer_folder), [curated[0]] * 40, answers)
     assert [result["reward_score"] for result in results] == [float(n) for n in range(1, 41)]

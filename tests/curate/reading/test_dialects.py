@@ -59,19 +59,21 @@ def test_assertions_about_another_function_are_noticed():
 def test_tests_of_several_kinds_are_refused():
     stdin = {"input": "1", "output": "1", "testtype": "stdin"}
     with pytest.raises(ParseError, match="several kinds"):
-        json_tests.read_objects([stdin, {"input": "1", "output": "1", "testtype": "functional"}])
+        json_tests.parse_json_tests([stdin, {"input": "1", "output": "1", "testtype": "functional"}])
     with pytest.raises(ParseError, match="asks for f"):
-        json_tests.read_objects([stdin], "f")
+        json_tests.parse_json_tests([stdin], "f")
 
 
 def test_both_sides_of_a_call_may_be_json_text():
-    suite = json_tests.read_objects([{"type": "function_call", "fn_name": "f", "input": "[[1], 2]", "output": '"a"'}])
+    suite = json_tests.parse_json_tests(
+        [{"type": "function_call", "fn_name": "f", "input": "[[1], 2]", "output": '"a"'}]
+    )
     assert suite.cases == (Case("[[1], 2]", '"a"'),)
 
 
 def test_a_problem_that_names_a_function_has_calls_without_saying_so():
-    assert json_tests.read_objects([{"input": [1, 2], "output": 3}], "f").cases == (Case("[1, 2]", "3"),)
-    assert json_tests.read_objects([{"input": "1\n2", "output": "3"}], "f").cases == (Case("[1, 2]", "3"),)
+    assert json_tests.parse_json_tests([{"input": [1, 2], "output": 3}], "f").cases == (Case("[1, 2]", "3"),)
+    assert json_tests.parse_json_tests([{"input": "1\n2", "output": "3"}], "f").cases == (Case("[1, 2]", "3"),)
 
 
 @pytest.mark.parametrize(

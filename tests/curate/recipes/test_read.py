@@ -74,7 +74,10 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
         (SOURCE + "[split]\nvalidation = 1.5", "[split]: 1.5 is neither a share"),
         (SOURCE + "[split]\nseed = 1", "[split]: give validation, test or both"),
         (SOURCE + "[split]\ntest = 9\nsimilarity = 0", "similarity must be above 0 and at most 1, not 0.0"),
-        (SOURCE + "[difficulty]\nmodels = ['m']\nband = '1:0'", "[difficulty]: --solve-rate 1:0: pass MIN:MAX"),
+        (
+            SOURCE + "[difficulty]\nmodels = ['m']\nband = '1:0'",
+            "[difficulty]: --solve-rate 1:0 is not a range; pass MIN:MAX",
+        ),
         (SOURCE + "[difficulty]\nband = '0:1'", "difficulty: the field models is missing"),
         (SOURCE + "[[exports]]\nto = 'tlr'", "[exports]: to = 'tlr' is not one of jsonl, trl"),
         (SOURCE + "[[exports]]\nto = 'trl'\n[[exports]]\nto = 'trl'", "name = 'trl' is given twice"),

@@ -4,7 +4,7 @@ import pytest
 from source_rows import SUM, SUM_TESTS, apps_row, words, write_jsonl
 
 from curate.problem import Problem, Rejection, Wrapping
-from curate.reading.tables import locate, path_sha256
+from curate.reading.tables import hash_path, locate
 from curate.sources.apps import read, select_files
 from sandbox import Case, Program
 
@@ -91,7 +91,7 @@ def test_a_broken_folder_is_a_rejection_and_the_others_are_read(tmp_path, broken
 
 def test_the_digest_of_a_split_covers_every_file_in_it(tmp_path):
     write_folder(tmp_path / "0000", words(0))
-    before = path_sha256(tmp_path)
-    assert path_sha256(tmp_path) == before
+    before = hash_path(tmp_path)
+    assert hash_path(tmp_path) == before
     (tmp_path / "0000" / "question.txt").write_text(words(1))
-    assert path_sha256(tmp_path) != before
+    assert hash_path(tmp_path) != before

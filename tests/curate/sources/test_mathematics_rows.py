@@ -129,7 +129,7 @@ def test_questions_are_verified_deduplicated_and_decontaminated(built):
     rejected = {row["id"]: row["reason"] for row in read_parquet(out / "rejected")}
     assert rejected.pop("numinamath/3") == "unparsable_answer"
     assert rejected.keys() == {"numinamath/2", "deepscaler/0"}
-    kept = {row["id"]: (row["verified"], row["expected_answer"]) for row in Dataset(out).rows("data")}
+    kept = {row["id"]: (row["verified"], row["expected_answer"]) for row in Dataset(out).iter_rows("data")}
     assert kept == {
         "numinamath/0": (True, r"\frac{1}{2}"),
         "numinamath/1": (True, "9"),
@@ -212,5 +212,5 @@ def test_a_dataset_of_an_earlier_version_has_no_expected_answers(built, tmp_path
     (path,) = (built[0] / "data").glob("*.parquet")
     (tmp_path / "data").mkdir()
     pq.write_table(pq.read_table(path).drop_columns(["expected_answer"]), tmp_path / "data" / path.name)
-    assert {row["expected_answer"] for row in Dataset(tmp_path).rows("data", ("id", "expected_answer"))} == {""}
+    assert {row["expected_answer"] for row in Dataset(tmp_path).iter_rows("data", ("id", "expected_answer"))} == {""}
     assert Dataset(tmp_path).load(0).expected_answer == ""

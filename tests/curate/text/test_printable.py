@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curate.text.printable import escape_unprintable, format_table, one_line
+from curate.text.printable import escape_unprintable, format_one_line, format_table
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_characters_that_control_a_terminal_are_spelled_out(text, shown):
 
 @given(st.text(), st.integers(10, 80))
 def test_a_line_is_one_line_of_bounded_length(text, width):
-    line = one_line(text, width)
+    line = format_one_line(text, width)
     assert len(line) <= width
     assert not set(line) & set("\n\t\r\x1b")
 

@@ -8,10 +8,10 @@ from exported import problem
 from curate.build_state import BuildState
 from curate.dataset.digests import RowHasher
 from curate.problem import encode_problem, from_row, to_row
-from curate.progress import no_progress
+from curate.progress import ignore_progress
 from curate.reading.tables import TableFiles
 from curate.shards import Shard, ShardPool
-from curate.stage import BuildRow, first_pending
+from curate.stage import BuildRow, find_first_pending
 from curate.stages.rerun import RerunStage
 from curate.stages.verify import VerificationStage
 from curate.work import create_work_file
@@ -56,7 +56,7 @@ PROBLEMS = {
 }
 
 
-def verified(folder, *, report=no_progress):
+def verified(folder, *, report=ignore_progress):
     """Return the problems by name after both runs of their references, as a build runs them in this work folder."""
     verify = VerificationStage(tries=1, languages=("python",), seed=0)
     stages = [verify, RerunStage(verify)]
@@ -65,7 +65,7 @@ def verified(folder, *, report=no_progress):
         with create_work_file(shard.folder) as new:
             for name, (suite, source) in PROBLEMS.items():
                 read = replace(problem(name, suite, None), solutions=(Program(source),))
-                new.add(read, encode_problem(read), first_pending(BuildRow(read), stages))
+                new.add(read, encode_problem(read), find_first_pending(BuildRow(read), stages))
     options = SandboxOptions(workers=2)
     with BuildState(
         folder, [shard], ["taco"], stages,

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from rewards import extract_program, extract_submission
-from rewards.extract import languages_for
+from rewards.extract import select_languages
 from sandbox import Case, Program, Suite
 
 CODE = "print(1)\n"
@@ -406,5 +406,5 @@ def test_an_answer_in_cpp_is_not_a_program_unless_cpp_is_allowed():
 
 
 def test_tests_that_call_functions_take_only_python():
-    assert languages_for(Suite([Case("1", "1")]), BOTH) == BOTH
-    assert languages_for(Suite([Case("[1]", "1")], entry_point="f"), BOTH) == ("python",)
+    assert select_languages(Suite([Case("1", "1")]), BOTH) == BOTH
+    assert select_languages(Suite([Case("[1]", "1")], entry_point="f"), BOTH) == ("python",)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from math_answers import boxed, needs_math_verify
 
 from rewards.async_rewards import AsyncRewards
-from rewards.math_comparison import notations_match, parse_notation
+from rewards.math_comparison import are_notations_compatible, parse_notation
 from rewards.mathematics import MathReward, extract_final_answer
 from rewards.reward import Task
 
@@ -261,7 +261,7 @@ def test_other_notation_for_the_same_answer_is_right(reward, expected, latex, va
     ).map("".join)
 )
 def test_every_answer_has_a_notation_that_agrees_with_itself(latex):
-    assert notations_match(parse_notation(latex), parse_notation(latex))
+    assert are_notations_compatible(parse_notation(latex), parse_notation(latex))
 
 
 def test_the_notation_of_a_long_hostile_answer_is_read():

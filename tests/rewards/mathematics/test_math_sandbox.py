@@ -131,7 +131,7 @@ def attempt(name, do):
 attempt("files", lambda: open("/etc/passwd").close())
 attempt("packages", lambda: open(math_comparison.__file__, "w").close())
 attempt("network", lambda: socket.create_connection(("127.0.0.1", 9), 1))
-math_comparison.notations_match = math_comparison._are_equal = lambda *_: True
+math_comparison.are_notations_compatible = math_comparison._are_equal = lambda *_: True
 done += [name for name in os.environ if name.startswith(("CURATE", "PYTEST"))]
 print(done)
 """

@@ -386,7 +386,7 @@ def test_a_folder_that_is_not_a_dataset_is_left_alone(tmp_path):
 
 
 def test_unverified_rows_are_not_sampled(dataset):
-    with pytest.raises(CurateError, match="left out: unverified 6 .*; --include unverified takes these rows, too"):
+    with pytest.raises(CurateError, match="left out: unverified 6 .*; --include unverified adds these rows"):
         run(dataset, never, trust=ONLY_TRUSTED)
     (file,) = (dataset / "data").iterdir()
     rows = read_parquet(file)

@@ -17,7 +17,7 @@ from typing import Any
 
 from curate.dataset.output_folder import lock_output
 from curate.errors import CurateError
-from curate.progress import Progress, no_progress
+from curate.progress import Progress, ignore_progress
 from sandbox.http_client import HttpClient, ServerUnreachable
 from train.evaluation.codeforces.contests import Contest, ContestProblem, read_contests, write_contests
 
@@ -54,7 +54,7 @@ def fetch_contests(
     *,
     base_url: str = BASE_URL,
     pause_seconds: float = SECONDS_BETWEEN_REQUESTS,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> FetchSummary:
     """Fetch the contests that the file lacks.
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from rewards.extract import PYTHON_ONLY, languages_for
+from rewards.extract import PYTHON_ONLY, select_languages
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
 from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program, rule_identity
@@ -70,7 +70,7 @@ class SuiteJudge:
 
     def extract_program(self, completion: str) -> Program | None:
         """Extract the program from a completion; None if there is none."""
-        languages = languages_for(self.suite, self.languages)
+        languages = select_languages(self.suite, self.languages)
         expected = ExpectedProgram(languages, self.suite.called_names, self.prompt)
         return extract_program(self.extraction, completion, expected)
 

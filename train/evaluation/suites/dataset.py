@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from curate.dataset.dataset import Dataset
 from curate.errors import CurateError
-from curate.problem import TEST_COLUMNS, tests_from_row
+from curate.problem import TEST_COLUMNS, decode_tests
 from curate.trust import TrustPolicy
 from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.protocols.forms import Statement
@@ -22,19 +22,19 @@ def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: C
     Raises CurateError if there is a date range and a problem has no date.
     """
     undated = 0
-    for row in stored.rows("data", (*_COLUMNS, *_TRUST_COLUMNS)):
+    for row in stored.iter_rows("data", (*_COLUMNS, *_TRUST_COLUMNS)):
         undated += not row["date"]
         if options.date_range is not None and not options.date_range[0] <= row["date"] <= options.date_range[1]:
             continue
-        suite = tests_from_row(row)
-        exclusion = trust.exclusion_reason(
+        suite = decode_tests(row)
+        exclusion = trust.find_exclusion_reason(
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )
         if exclusion is not None:
             left_out[exclusion] += 1
             continue
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
-        chat = options.prompt.row_chat(row, suite)
+        chat = options.prompt.build_row_chat(row, suite)
         expected = row["expected_answer"]
         judge = MathJudge(expected) if expected else options.make_suite_judge(suite)
         known = parse_metadata(row["difficulty"], row["platform"], row["date"])

@@ -11,7 +11,7 @@ from curate.prompt import Chat, PromptFormat
 from curate.reading.tables import Row, TableFiles, UnreadableRow, read_rows, validate_options
 from curate.reading.values import optional_text
 from rewards.extract import PYTHON_ONLY
-from rewards.form import length_instruction
+from rewards.form import format_length_instruction
 from sandbox import Sandbox, Suite
 from train.evaluation.judges.judge import Judge, JudgeResult, SuiteJudge
 from train.evaluation.protocols.forms import Statement, make_chat
@@ -52,7 +52,7 @@ class Exercise:
         """
         if isinstance(self.prompt, str):
             raise CurateError("only a chat can request a length. Leave --target-tokens out, or choose --mode chat.")
-        instruction = length_instruction(target_tokens)
+        instruction = format_length_instruction(target_tokens)
         last = max(index for index, message in enumerate(self.prompt) if message["role"] == "user")
         chat = [
             {**message, "content": f"{message['content']}\n{instruction}"} if index == last else message
