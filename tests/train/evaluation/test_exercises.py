@@ -132,7 +132,7 @@ def test_unverified_rows_of_a_dataset_are_left_out_and_counted(livecodebench, tm
     assert [one.id for one in read_exercises(str(tmp_path / "out"))] == ["apps/1"]
     assert "left out: unverified 4 (no reference has passed the tests; --include unverified" in caplog.text
     build(both[:1], tmp_path / "none", BuildOptions(), sandbox=SandboxOptions(workers=2))
-    with pytest.raises(CurateError, match="has no problem .left out: unverified 4 .*--include unverified takes"):
+    with pytest.raises(CurateError, match="has no problem .left out: unverified 4 .*--include unverified adds"):
         read_exercises(str(tmp_path / "none"))
 
 
