@@ -222,11 +222,11 @@ class BuildState(Closeable):
         """Yield rejections in the order of the table `rejected`. by: their stage; None for all"""
         index = None if by is None else self.stages.index(by)
 
-        def of_shard(shard: int) -> Iterator[tuple[bytes, Address, Rejection]]:
+        def iter_shard(shard: int) -> Iterator[tuple[bytes, Address, Rejection]]:
             for id, number, rejection in self.files[shard].iter_rejections(index):
                 yield id, Address(shard, number), rejection
 
-        merged = heapq.merge(*map(of_shard, range(len(self.files))), key=lambda entry: entry[:2])
+        merged = heapq.merge(*map(iter_shard, range(len(self.files))), key=lambda entry: entry[:2])
         return ((address, rejection) for _, address, rejection in _sort_rejections(merged))
 
     def write_tables(self, folder: Path) -> tuple[RowHasher, dict[str, int], dict[str, int]]:
@@ -272,10 +272,10 @@ class BuildState(Closeable):
     ) -> Iterator[tuple[bytes, Address]]:
         """Merge the rows of shards by id; rows with the same id keep their reading order."""
 
-        def of_shard(shard: int) -> Iterator[tuple[bytes, Address]]:
+        def iter_shard(shard: int) -> Iterator[tuple[bytes, Address]]:
             return ((id, Address(shard, number)) for id, number in rows(self.files[shard]))
 
-        return heapq.merge(*map(of_shard, range(len(self.files)) if shards is None else shards))
+        return heapq.merge(*map(iter_shard, range(len(self.files)) if shards is None else shards))
 
 
 def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
@@ -300,7 +300,7 @@ def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[i
     verified = 0
     with WorkFile(shard.work_file) as file:
 
-        def kept() -> Iterator[dict[str, Any]]:
+        def iter_kept_rows() -> Iterator[dict[str, Any]]:
             nonlocal verified
             for number, encoded, is_examined in file.iter_kept():
                 problem = load_row(file, number, stages).problem if is_examined else decode_problem(encoded)
@@ -308,7 +308,7 @@ def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[i
                 yield to_row(problem)
 
         rejections = (rejection for _, _, rejection in _sort_rejections(file.iter_rejections()))
-        write_part(kept(), COLUMNS, shard.folder / KEPT, rewards=True)
+        write_part(iter_kept_rows(), COLUMNS, shard.folder / KEPT, rewards=True)
         write_part(map(make_rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, rewards=False)
         return file.count("rejected_by IS NULL"), verified
 

@@ -143,7 +143,10 @@ class Condition:
 
 
 def parse(text: str, models: Sequence[str] = ()) -> Condition:
-    """Parse a condition. models: those sampled on the dataset. Raises CurateError with the position of an error."""
+    """Parse a condition. Raises CurateError with the position of an error.
+
+    models: names of the models sampled on the dataset
+    """
     if not text.strip():
         raise CurateError("the condition is empty. Pass one such as: verified and n_tests >= 8")
     try:
@@ -215,7 +218,7 @@ class _InvalidExpressionError(Exception):
 
 
 def _parse_condition(text: str) -> Node:
-    """Let DuckDB parse a condition. Raises _InvalidExpressionError for other SQL than one expression."""
+    """Parse a condition with DuckDB. Raises _InvalidExpressionError for anything but one expression."""
     # The closing bracket is on a new line, so a comment in the text cannot hide it.
     statement = _parse_sql(f"{_PREFIX}{text}\n)")
     selected: list[Node] = statement["node"].pop("select_list", [])

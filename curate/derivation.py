@@ -71,7 +71,7 @@ def derive(
     files                        the rows, if curate did not build the dataset; without a manifest, `inputs` is empty
     removed_rows_kept_elsewhere  whether another dataset has the removed rows, or equal rows are kept, so they need no
                                  evidence
-    duplicates                   section of the report; None: that of the only input
+    duplicates                   section of the report; None: the section of the only input
     recipe                       recipe of the new dataset; None if no recipe can express its steps
 
     Rows of inputs that curate built must be sorted by id. Raises CurateError if the rows of an input differ from its

@@ -123,12 +123,12 @@ def read_table(
     filters: list[Callable[[Problem], str | None]] = [
         partial(no_reference, keep_unpublished=options.no_reference == "keep"),
         partial(wrong_language, languages=options.reference_languages),
-        partial(few_tests, at_least=options.min_tests),
+        partial(few_tests, min_tests=options.min_tests),
         no_statement,
         image,
         interactive,
     ]
-    for_questions: list[Callable[[Problem], str | None]] = [partial(no_statement, at_least=5), image]
+    for_questions: list[Callable[[Problem], str | None]] = [partial(no_statement, min_characters=5), image]
     seen: set[str] = set()
     for item in _select_items(name, table, options):
         if item.id in seen:
@@ -185,9 +185,9 @@ def _read_source(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
     return items
 
 
-def few_tests(problem: Problem, *, at_least: int = 5) -> str | None:
+def few_tests(problem: Problem, *, min_tests: int = 5) -> str | None:
     """Return "few_tests" if a problem has too few distinct tests: a program with memorized outputs would pass."""
-    return "few_tests" if len(problem.tests.cases) < at_least else None
+    return "few_tests" if len(problem.tests.cases) < min_tests else None
 
 
 def image(problem: Problem) -> str | None:
@@ -212,10 +212,10 @@ def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | No
     return None if any(solution.source.strip() for solution in problem.solutions) else "no_reference"
 
 
-def no_statement(problem: Problem, *, at_least: int = 20) -> str | None:
-    """Return "no_statement" if the statement has fewer letters and digits than `at_least`."""
+def no_statement(problem: Problem, *, min_characters: int = 20) -> str | None:
+    """Return "no_statement" if the statement has fewer letters and digits than `min_characters`."""
     alphanumeric = filter(str.isalnum, problem.statement)
-    return "no_statement" if sum(1 for _ in islice(alphanumeric, at_least)) < at_least else None
+    return "no_statement" if sum(1 for _ in islice(alphanumeric, min_characters)) < min_characters else None
 
 
 def wrong_language(problem: Problem, *, languages: Sequence[str] = ("python",)) -> str | None:

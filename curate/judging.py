@@ -35,7 +35,7 @@ FAILURES_IN_A_ROW = 3
 class MeteredSandbox:
     """A sandbox that adds up the CPU seconds of its programs. Each object is for one problem and thread.
 
-    Methods raise the exceptions of the methods of `Sandbox` with the same names, except for RefereeError. A solution
+    Methods raise the same exceptions as in `Sandbox`, except for RefereeError. A solution
     on which the suite's referee fails has a wrong answer, so it cannot be a reference.
     """
 

@@ -1,8 +1,8 @@
 """Merge curated datasets into one, without duplicates across them. `merge` lists the steps.
 
-Rows are copied unchanged. Of several equal problems, verified ones take precedence, then those with most tests, then
-those of earlier datasets. An evaluation set counts only if every dataset was compared with it, with the same files,
-name and window of dates. Memory holds ids, sketches and the smaller tables.
+Rows are copied unchanged. Of several equal problems, verified ones take precedence, then problems with more tests,
+then problems of earlier datasets. An evaluation set counts only if every dataset was compared with it, with the same
+files, name and window of dates. Memory holds ids, sketches and the smaller tables.
 """
 
 import os
@@ -179,7 +179,7 @@ def _find_duplicates(
     verified: list[bool] = []
     n_tests: list[int] = []
 
-    def problems() -> Iterator[Problem]:
+    def iter_problems() -> Iterator[Problem]:
         for dataset in rows.inputs:
             for problem in dataset:
                 verified.append(problem.verified)
@@ -192,7 +192,7 @@ def _find_duplicates(
 
     duplicates: dict[Key, tuple[Rejection, Key]] = {}
     in_sources: list[Rejection] = []
-    compared = with_progress(problems(), "deduplicate", progress, total=len(rows))
+    compared = with_progress(iter_problems(), "deduplicate", progress, total=len(rows))
     with create_temporary_sketches(compared, folder=work) as sketches:
         numbers = sketches.number.tolist()
         order = order_by_rank(np.array(verified)[numbers], np.array(n_tests)[numbers])

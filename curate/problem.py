@@ -171,7 +171,7 @@ MEASURED_COLUMNS = frozenset(
 # Values of columns that earlier versions did not write. The hashes omit a column with this value, so hashes of older
 # rows stay valid.
 DEFAULT_VALUES: dict[str, Any] = {"expected_answer": ""}
-TEST_COLUMNS = ("tests", "trial_outputs")  # the columns that tests_from_row reads
+TEST_COLUMNS = ("tests", "trial_outputs")  # the columns that decode_tests reads
 
 # The columns that the reward hash covers: the tests or the expected answer, inputs of the selection of tests and
 # limits, and inputs of the exclusion of rows (curate/trust.py, and curate/exports/verl.py for the slowest test).

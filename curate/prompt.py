@@ -179,7 +179,10 @@ class PromptFormat:
         return [*system, {"role": "user", "content": f"{row['statement'].strip()} {MATHEMATICS_INSTRUCTION}"}]
 
     def cache_key(self) -> list[Any]:
-        """Return this prompt's contribution to the cache key of a sample. That of the default must never change."""
+        """Return this prompt's contribution to the cache key of a sample.
+
+        The contribution of the default prompt must never change.
+        """
         more = {"system": self.system, "template_arguments": dict(self.chat_arguments)}
         words = [self.template] if self.template else list(FINGERPRINT_TEXTS)
         return [*words, more] if any(more.values()) else words

@@ -63,7 +63,7 @@ def write_filtered(
     where      conditions (curate/condition.py)
     overwrite  replace an existing dataset in the folder
     progress   callback for progress reports
-    recipe     recipe of the result; None: derived from that of the dataset
+    recipe     recipe of the result; None: derived from the dataset's recipe
 
     A finished folder with the same inputs is unchanged. Raises CurateError if the dataset cannot be read, a condition
     is invalid, or the folder cannot be written.

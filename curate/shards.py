@@ -44,7 +44,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A range of rows of a source. table: the files and the range; folder: that of the shard's own files"""
+    """A range of rows of a source. table: the files and the range; folder: the folder of the shard's own files"""
 
     source: str
     table: TableFiles
@@ -71,7 +71,7 @@ def read_shard(
 ) -> tuple[int, frozenset[str]]:
     """Read, filter and sketch the rows of a shard, unless its folder exists.
 
-    stages    the stages of the build, with None for those that compare problems; the work file records the first
+    stages    the stages of the build, with None for stages that compare problems; the work file records the first
               stage that must examine each problem
     sketched  whether a stage compares statements with each other
 
@@ -91,7 +91,7 @@ def _read(
     n_rows = 0
     with create_work_file(shard.folder) as new:
 
-        def problems() -> Iterator[tuple[int, Problem]]:
+        def iter_problems() -> Iterator[tuple[int, Problem]]:
             nonlocal without_values, n_rows
             try:
                 for item, row in read_table(shard.source, shard.table, options):
@@ -105,9 +105,9 @@ def _read(
                 without_values = error.names
 
         if sketched:
-            write_sketches(problems(), new.folder)
+            write_sketches(iter_problems(), new.folder)
         else:
-            for _ in problems():
+            for _ in iter_problems():
                 pass
         (new.folder / _SUMMARY).write_text(json.dumps([n_rows, sorted(without_values)]))
 

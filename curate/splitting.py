@@ -55,7 +55,7 @@ def split(
     options    the sizes of the parts, the similarity and the seed
     overwrite  replace an existing split in the folder
     progress   called with the progress
-    recipe     the recipe of the result; None: derived from that of the dataset
+    recipe     the recipe of the result; None: derived from the dataset's recipe
 
     Finished parts with the same plan stay unchanged. Raises CurateError if the dataset cannot be read, a part would be
     empty, or a folder cannot be written.
@@ -157,7 +157,7 @@ def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: 
     """
     links = UnionFind(len(dataset))
 
-    def problems() -> Iterator[Problem]:
+    def iter_problems() -> Iterator[Problem]:
         rows = with_progress(dataset.iter_rows("data", _COLUMNS), "read", progress, total=len(dataset))
         for row, values in enumerate(rows):
             names = (values["id"].rpartition("/")[2], values["title"])
@@ -166,7 +166,7 @@ def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: 
             # Problems with the same text stay together regardless of their tests, so the tests are not read.
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
-    with create_temporary_sketches(problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
+    with create_temporary_sketches(iter_problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
         for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
             for _, other in find_similar(row, sketches, similarity):
                 links.union(int(sketches.number[row]), int(sketches.number[other]))

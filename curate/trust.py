@@ -1,4 +1,4 @@
-"""The policy of all commands and functions on the rows to train on, measure and export.
+"""The policy for the rows that commands train on, measure and export.
 
 By default, it takes rows with a verified reference (`verified`) and without signs of several right outputs
 (`multi_answer_suspect`), unless the checker can accept several. It refuses a dataset with rows that differ from the

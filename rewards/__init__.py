@@ -4,7 +4,7 @@ reward          Completion, Task and Reward: the interface of all rewards
 errors          exceptions that callers may have to catch
 
 Rewards:
-code            tests of the program in the completion: all passed, or the share of those passed
+code            tests of the program in the completion: all passed, or the passed share
 mathematics     the final answer to a math question
 form            required tags, and penalties for the length
 weighted        the weighted sum of several rewards

@@ -144,8 +144,8 @@ class CodeReward:
 class PartialReward(CodeReward):
     """The share of passed tests, from 0.0 to 1.0; otherwise like CodeReward.
 
-    Use it only for analysis. In training, a model soon learns to print the most common output, or those of the
-    statement's examples.
+    Use it only for analysis. In training, a model soon learns to print the most common output, or the outputs of
+    the statement's examples.
     """
 
     _run_all = True

@@ -23,7 +23,7 @@ SHORT, LONG = "short", "long"
 
 
 def compute_task_reward(total: float, parts: Sequence[tuple[str, float]]) -> float:
-    """Return the unweighted sum of the rewards except those for form; nan if it is unknown.
+    """Return the unweighted sum of the rewards except rewards for form; nan if it is unknown.
 
     Penalties for length make all totals of a group differ, even if all its completions are right. So only this sum
     decides whether a group has a learning signal: INTELLECT-2 filters groups by task rewards, and DAPO by accuracy.
@@ -76,8 +76,8 @@ class LengthBudgetReward:
 
         r = r_task - alpha * |target - length|          alpha = 0.0003 per token
 
-    Lengths are in tokens. As in prime-rl, the prompt states its target (`length_instruction`), and the length is that
-    of the whole completion. In a weighted reward:
+    Lengths are in tokens, for the whole completion. As in prime-rl, the prompt states its target
+    (`format_length_instruction`). In a weighted reward:
 
         WeightedReward([(1.0, CodeReward(box)), (ALPHA_PER_THOUSAND, LengthBudgetReward())])
 

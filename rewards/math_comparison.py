@@ -10,7 +10,7 @@ Rules in addition to math-verify's:
 - An equation is equivalent to its right side if its left side has only names: x = 3, f(2) = 3, AB = 3, m + n = 3.
   With numbers on its left side, both sides must be equal: 1 + 2 = 3 is equivalent to 3; 4 = 3 and x + 1 = 3 are not.
   In the chain x = 2 = 3, the last equation is false, so the chain is not equivalent to 3. If the expected answer is an
-  equation, the comparison is of equations.
+  equation, both answers are compared as equations.
 - If both answers have units, the units are the same. 5 cm is not 5 m, but may be written 5. Words other than units do
   not count.
 - The bases are the same. 1010_2 is neither 1010 nor 10, since a question may ask for the digits.

@@ -35,7 +35,7 @@ class HashedRow(NamedTuple):
 
 
 def hash_row(row: Mapping[str, Any], *, rewards: bool) -> HashedRow:
-    """Return the lines and the digest of a row. rewards: whether rewards depend on the row, as on those of `data`"""
+    """Return the lines and the digest of a row. rewards: whether rewards depend on the row, as in `data`"""
     row = {name: value for name, value in row.items() if name not in DEFAULT_VALUES or value != DEFAULT_VALUES[name]}
     texts = {name: _format_json(value) for name, value in row.items()}
     content = _format_object(texts, _list_content_columns(tuple(row))) + b"\n"
@@ -86,7 +86,7 @@ class RowHasher:
 def write_digests(hasher: RowHasher, folder: Path) -> None:
     """Write the digests of a dataset into its folder.
 
-    hasher: holds the rows of `data/` and then those of `rejected/`, in the order of their files
+    hasher: holds the rows of `data/`, then the rows of `rejected/`, in the order of their files
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -124,7 +124,7 @@ def _format_object(texts: Mapping[str, str], names: Iterable[str]) -> bytes:
 
 
 def _format_measured(row: Mapping[str, Any], texts: Mapping[str, str], names: Iterable[str]) -> bytes:
-    """Return the JSON object of those columns that the row has. Integers become floats, as in Parquet."""
+    """Return the JSON object of the row's measured columns. Integers become floats, as in Parquet."""
     present = [name for name in names if name in row]
     floats = {name: f"{row[name]}.0" if type(row[name]) is int else texts[name] for name in present}
     return _format_object(floats, present)

@@ -50,7 +50,7 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class IntegrityResult:
-    """The result of a check. The hashes are those of the present rows and manifest.
+    """The result of a check. The hashes are computed from the current rows and manifest.
 
     content_hash   None if the rows cannot be read
     reward_hash    None if the rows cannot be read, or if curate did not build the dataset
@@ -100,7 +100,7 @@ def check_integrity(
 
 
 def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progress: Progress = ignore_progress) -> None:
-    """Raise CurateError if the rows of a dataset are not those that its manifest describes.
+    """Raise CurateError if the rows of a dataset differ from its manifest.
 
     advice: the end of the message, with the option to use the dataset anyway
     read_rows: as for `check_integrity`; False if no output repeats the manifest's hashes

@@ -20,7 +20,7 @@ def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOption
 
     dataset  folder or Hub id; data that curate did not build needs no packages
 
-    Logs a warning for each package that differs from that of the build. Raises BackendUnavailable if one is missing.
+    Logs a warning for each package that differs from the build's package. Raises BackendUnavailable if one is missing.
     """
     built_with = _find_packages(dataset)
     if built_with and not sandbox.packages:

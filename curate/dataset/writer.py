@@ -119,7 +119,7 @@ class ParquetFiles(Closeable):
 
 
 def count_characters(values: Iterable[Any]) -> int:
-    """Return the length of all texts, including those in lists."""
+    """Return the length of all texts, including texts in lists."""
     n_characters = 0
     for value in values:
         if type(value) is str:
@@ -147,7 +147,7 @@ def get_schema(columns: Columns) -> "pa.Schema":
 
 
 def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bool) -> None:
-    """Write a part. rewards: whether rewards depend on the rows, as on those of `data`"""
+    """Write a part. rewards: whether rewards depend on the rows, as in `data`"""
     import pyarrow as pa
 
     schema = get_schema(columns)
@@ -174,14 +174,14 @@ def merge_parts(
     key: columns by which the rows of each part are sorted; equal rows stay in the order of the parts
     """
 
-    def members() -> Iterator[tuple[tuple["pa.RecordBatch", int], int]]:
+    def iter_members() -> Iterator[tuple[tuple["pa.RecordBatch", int], int]]:
         parts = (_read_part(path, key, list(columns)) for path in paths)
         for _, hashed, batch, index, size in heapq.merge(*parts, key=itemgetter(0)):
             hasher.add_hashed(hashed)  # here, not per group: the lines are as large as the rows
             yield (batch, index), size
 
     with ParquetFiles(columns, folder) as files:
-        for group, n_characters in group_rows(members(), ROW_GROUP_BYTES):
+        for group, n_characters in group_rows(iter_members(), ROW_GROUP_BYTES):
             n_rows = len(group)
             table = _gather(group)
             del group  # releases its batches

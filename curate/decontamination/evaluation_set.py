@@ -44,7 +44,7 @@ class EvaluationItem:
 
 @dataclass(frozen=True, slots=True)
 class DateWindow:
-    """The contests from the first to the last ISO date, both included. sources: those with rows of these contests"""
+    """The contests from the first to the last ISO date, both included. sources: sources with rows of these contests"""
 
     first: str
     last: str
@@ -67,7 +67,7 @@ class DateWindow:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """A named evaluation set with items, a window, or both. files: those of the items"""
+    """A named evaluation set with items, a window, or both. files: the files of the items"""
 
     name: str
     items: tuple[EvaluationItem, ...] = ()

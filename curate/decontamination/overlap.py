@@ -4,9 +4,9 @@ One sorted array has the n-gram hashes of all passages. A bitmap avoids most loo
 boilerplate depends on all texts, the index stores matches as pairs of numbers until the last text.
 
 Boilerplate, such as "return the answer modulo 10^9 + 7", counts neither for nor against a passage. It is an n-gram in
-1 % of the items of its set (at least 3) or in 1 % of the texts (at least 50). A passage with fewer than 9 other
-n-grams, such as any passage of fewer than 16 words, must occur word for word, in one piece. A passage of fewer than 5
-words must be the whole text.
+1 % of its set's items (at least 3) or of the texts (at least 50). A passage with fewer than 9 other n-grams,
+such as any passage of fewer than 16 words, must occur word for word, in one piece. A passage of fewer than 5 words must
+be the whole text.
 """
 
 from collections import defaultdict
@@ -91,7 +91,7 @@ class PassageIndex:
         self._exact_overlaps: list[PassageOverlap] = []
 
     def scan(self, texts: Iterable[str]) -> None:
-        """Search these texts for the passages. Text indices continue from those of earlier calls."""
+        """Search these texts for the passages. Text indices continue across calls."""
         for batch in _iter_batches(texts):
             words = hash_words(batch)
             self._match(hash_ngrams(words, NGRAM_WORDS))

@@ -54,9 +54,9 @@ def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> Tra
 def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
     """Return a reader of the same rows that reports progress."""
 
-    def read_with_progress(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
-        stage, total = ("compare", None) if wanted is None else ("look again", len(wanted))
-        yield from with_progress(rows(wanted), stage, progress, total=total)
+    def read_with_progress(positions: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
+        stage, total = ("compare", None) if positions is None else ("look again", len(positions))
+        yield from with_progress(rows(positions), stage, progress, total=total)
 
     return read_with_progress
 
@@ -74,8 +74,8 @@ class TrainingSet:
     files: DatasetFiles
     text_columns: tuple[str, ...]
 
-    def iter_rows(self, wanted: Collection[int] | None = None) -> Iterator[tuple[int, TrainingRow]]:
-        """Yield positions and rows, all or only those wanted. Raises CurateError for an unusable row."""
+    def iter_rows(self, positions: Collection[int] | None = None) -> Iterator[tuple[int, TrainingRow]]:
+        """Yield position and row at these positions; None: at all. Raises CurateError for an unusable row."""
         position, has_text = 0, False
         for path in self.files.table.files:
             columns = (*self.text_columns, *_IDS, *_METADATA_COLUMNS, _NESTED_METADATA)
@@ -84,12 +84,12 @@ class TrainingSet:
                     raise CurateError(
                         f"{path}: {row.location}: {row.detail}. Repair the file: every row must be compared."
                     )
-                if wanted is None or position in wanted:
+                if positions is None or position in positions:
                     compared = self._build_row(f"{path.name}:{index}", row)
                     has_text = has_text or bool(compared.text)
                     yield position, compared
                 position += 1
-        if wanted is None and position and not has_text:
+        if positions is None and position and not has_text:
             raise CurateError(f"{self.files.table.location}: no text in any row. {self._format_hint()}")
 
     def _build_row(self, index: str, row: dict[str, object]) -> TrainingRow:

@@ -1,6 +1,6 @@
 """The plain form, the shingles and the signature of texts in one pass, compiled by numba.
 
-The results are bit-identical to those of sketches.py and signatures.py. The module imports numba, which is optional.
+The module imports numba, which is optional. Without it, sketches.py and signatures.py compute bit-identical results.
 numba compiles the kernel once per machine, into __pycache__ or the user's cache folder; if neither is writable, the
 import raises RuntimeError.
 """

@@ -1,7 +1,7 @@
 """Sets of shingles (word 5-grams) of texts, their exact similarity, and MinHash signatures that estimate it.
 
 A shingle is a 32-bit hash, with a collision in one of 50,000 pairs of ordinary statements. Signatures are bit-identical
-to those of datasketch 2 (scheme "affine32", default seed). datasketch applies the 128 permutations to one set at a
+to signatures by datasketch 2 (scheme "affine32", default seed). datasketch applies the 128 permutations to one set at a
 time; this module applies each permutation to the sets of a hundred texts at once.
 """
 

@@ -57,7 +57,7 @@ class AttemptResult:
     id       id of the attempt
     kind     "hack", "right", "lenient" or "outage"
     scores   the judge's score of each completion
-    answers  the submitted completions, preceded by those of Submissions.earlier
+    answers  the submitted completions, preceded by `Submissions.earlier`
     tests    the suite as JSON
     """
 
@@ -131,7 +131,7 @@ def plan_attempts(
 
 
 def find_unknown_names(names: Sequence[str], extra_classes: Sequence[ProbeClass] = ()) -> list[str]:
-    """Return the names other than those of groups, classes, probes and attempts."""
+    """Return the names that match no group, class, probe or attempt."""
     classes = (*probe_classes(), *extra_classes)
     probes = [f"{each.id}/{probe.name}/{form}" for each in classes for probe in each.probes for form in Convention]
     return [name for name in names if not any(_is_named(id, [name]) for id in (*probes, *(c.id for c in classes)))]

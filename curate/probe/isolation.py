@@ -21,11 +21,11 @@ _TMP = "/tmp"
 _TMP_MB = 512
 
 
-def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
+def isolate(visible_folders: Sequence[str], *, network: bool) -> dict[str, str]:
     """Continue in a child with a private /tmp and new pid, network and IPC namespaces. Return a description by layer.
 
-    kept      visible folders in /tmp
-    network   whether to keep the host's network namespace
+    visible_folders  folders that stay visible in /tmp
+    network          whether to keep the host's network namespace
 
     The caller waits for the child and exits with its status. The description of a missing layer is "none: REASON". If
     the kernel grants no namespace, the caller returns unchanged.
@@ -35,7 +35,7 @@ def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
     for names in (layers, [name for name in layers if name != "processes"]):
         for user in (0, linux.CLONE_NEWUSER):
             try:
-                _enter(names, user, kept)
+                _enter(names, user, visible_folders)
             except OSError as error:
                 reason = error.strerror or str(error)
                 continue
@@ -46,7 +46,7 @@ def isolate(kept: Sequence[str], *, network: bool) -> dict[str, str]:
     return {name: f"none: {reason}" for name in _LAYERS}
 
 
-def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
+def _enter(names: Sequence[str], user: int, visible_folders: Sequence[str]) -> None:
     """Return in a child with these namespaces. Raises OSError in the unchanged caller if the kernel denies one."""
     error_reader, error_writer = os.pipe()
     outer = os.fork()
@@ -71,7 +71,7 @@ def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
             os.close(error_writer)
             _exit_with_status_of(inner)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        _mount(kept, proc="processes" in names)
+        _mount(visible_folders, proc="processes" in names)
         if "network" in names:
             _raise_loopback()
         if worker := os.fork():  # PID 1 only reaps orphans
@@ -83,12 +83,14 @@ def _enter(names: Sequence[str], user: int, kept: Sequence[str]) -> None:
     os.close(error_writer)
 
 
-def _mount(kept: Sequence[str], *, proc: bool) -> None:
+def _mount(visible_folders: Sequence[str], *, proc: bool) -> None:
     """Mount a private /tmp and /proc in this mount namespace."""
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     if proc:
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV)
-    folders = {path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in kept if path.startswith(f"{_TMP}/")}
+    folders = {
+        path: os.open(path, os.O_PATH | os.O_DIRECTORY) for path in visible_folders if path.startswith(f"{_TMP}/")
+    }
     here = os.getcwd()
     linux.mount("tmpfs", _TMP, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={_TMP_MB}m,mode=1777")
     for path, descriptor in folders.items():

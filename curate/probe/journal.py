@@ -17,7 +17,7 @@ _SETTINGS = "settings"  # the key of the settings; those of attempts have slashe
 class ProbeFolder(Closeable):
     """The folder of --out.
 
-    settings   settings of the probe; must equal those of an existing journal
+    settings   settings of the probe; must equal the settings in an existing journal
     resume     whether to continue an existing journal
 
     Raises CurateError for an unsuitable journal, or if another probe writes to the folder.

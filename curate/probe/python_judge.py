@@ -48,7 +48,7 @@ class PythonTarget:
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """A packet from the process. token: that of the request; empty in the first packet"""
+    """A packet from the process. token: the token of the request; empty in the first packet"""
 
     token: str
 

@@ -1,4 +1,4 @@
-r"""Reject questions of mathematics without a single final answer, with one of these reasons:
+r"""Reject math questions without a single final answer, with one of these reasons:
 
 proof            the question asks for a proof
 no_answer        the source has no answer

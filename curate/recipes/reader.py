@@ -53,7 +53,7 @@ def with_locations(
     """Return the recipe with new locations of some sources and evaluation sets, and a new limit of rows.
 
     sources, against: the sources and sets with their new locations
-    limit: maximum number of problems to read from each source; None: that of the recipe
+    limit: maximum number of problems to read from each source; None: the limit of the recipe
 
     Options and windows of the recipe stay, unless overridden. Raises CurateError for sources or sets that the recipe
     lacks.

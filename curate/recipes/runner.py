@@ -73,7 +73,7 @@ def run(
 ) -> Iterator[CompletedStep]:
     """Run the recipe, and yield each completed step.
 
-    out        the folder that `step_folders` describes
+    out        the folder that `list_step_folders` describes
     sandbox    options of the sandbox
     measure    samples models, if the recipe has a section [difficulty]
     overwrite  replace results with another plan; the others stay

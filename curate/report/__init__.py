@@ -2,7 +2,7 @@
 
 numbers            the funnel, rejections, tests, times and solve rates, by DuckDB queries
 duplicate_section  the removed duplicates
-histogram          counts between edges
+histogram          counts per bin
 sections           the statistics as sections, for page.html and curate/text/document.py
 report_files       both files of a dataset folder
 charts             positions of the bars in the page's charts

@@ -46,7 +46,7 @@ class DuplicateSection:
     threshold       minimum similarity of removed rows; None if unknown
     similarity      histogram of the similarities of near-duplicates
     sources         names of the sources in `removal_counts`
-    removal_counts  numbers of removed rows by their source (rows) and that of the row kept (columns)
+    removal_counts  numbers of removed rows, by source of the removed row (rows) and of the kept row (columns)
     least_similar   the removed near-duplicates with the lowest similarity, where a mistake is likeliest
     """
 

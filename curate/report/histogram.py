@@ -20,7 +20,7 @@ Histogram = dict[str, Any]
 def compute_histograms(
     rows: "pa.RecordBatchReader", edges: Mapping[str, Sequence[float]], further: Sequence[str] = (), where: str = "true"
 ) -> dict[str, Any]:
-    """Count the values of columns between neighboring edges, including the lower edge.
+    """Count the values of columns per bin. A bin includes its lower edge.
 
     edges    edges by column; a value at the last edge belongs to the last count
     further  further SQL aggregates with names, to compute in the same pass
@@ -38,7 +38,7 @@ def compute_histograms(
 
 
 def trim_empty_ends(*histograms: Histogram) -> list[Histogram]:
-    """Return histograms with the same edges without the ranges at both ends that are empty in all of them."""
+    """Return histograms with the same edges, without the bins at both ends that are empty in every histogram."""
     filled = [index for index, counts in enumerate(zip(*(h["counts"] for h in histograms), strict=True)) if any(counts)]
     begin, end = (filled[0], filled[-1] + 1) if filled else (0, None)
     kept_edges = slice(begin, None if end is None else end + 1)

@@ -77,7 +77,7 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
 
 
 def _compute_column_numbers(dataset: Dataset) -> dict[str, Any]:
-    """Return histograms and sums of the existing columns. Questions of mathematics do not count."""
+    """Return histograms and sums of the existing columns. Excludes math questions."""
     present = dataset.read_columns("data")
     edges = {name: of_column for name, of_column in _EDGES.items() if name in present}
     further = ["count(*) FILTER (test_strength = 1) AS n_whole"] if "test_strength" in present else []

@@ -42,7 +42,7 @@ def read_problems(
     optional  optional columns; None in a row if missing
     parse     returns the problem of a row with this id, or None to omit the row; raises ParseError to reject it
     name      column with the names of rows, or a function of a row and its default name. Rows without a name have
-              default names, from their positions; so have all rows if `name` is empty
+              default names, from their positions. If `name` is empty, all rows have default names
     """
     return name_problems(source, read_rows(table, columns, optional), parse, name, table.begin.position)
 
@@ -64,15 +64,16 @@ def name_problems(
     """
     by_number = by_number or name == ""
     for position, row in enumerate(rows, start=first):
-        unnamed = str(position) if by_number else f"row-{position}"
-        id = f"{source}/{unnamed}"
+        default_name = str(position) if by_number else f"row-{position}"
+        id = f"{source}/{default_name}"
         try:
             if isinstance(row, UnreadableRow):
                 if not by_number:
                     id = f"{source}/{row.location}"
                 raise ParseError(f"{row.location}: {row.detail}" if by_number else row.detail)
             if name:
-                id = f"{source}/{name(row, unnamed) if callable(name) else optional_text(row[name]) or unnamed}"
+                row_name = name(row, default_name) if callable(name) else optional_text(row[name]) or default_name
+                id = f"{source}/{row_name}"
             problem = parse(id, row)
         except ParseError as error:
             yield Rejection(id, source.partition("/")[0], "parse", error.reason, str(error))

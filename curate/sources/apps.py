@@ -42,8 +42,8 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     return name_problems("apps", _read_rows(table), _parse_row, _get_name)
 
 
-def _get_name(row: Row, unnamed: str) -> str:
-    return optional_text(row["problem_id"]) or optional_text(row["id"]) or unnamed
+def _get_name(row: Row, default_name: str) -> str:
+    return optional_text(row["problem_id"]) or optional_text(row["id"]) or default_name
 
 
 def _read_rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:

@@ -34,8 +34,8 @@ def _get_site(row: Row) -> str:
     return _look_up(_SITES, row["source"]) or "unknown"
 
 
-def _get_name(row: Row, unnamed: str) -> str:
-    return f"{_get_site(row)}/{optional_text(row['name']) or unnamed}"
+def _get_name(row: Row, default_name: str) -> str:
+    return f"{_get_site(row)}/{optional_text(row['name']) or default_name}"
 
 
 def _parse_row(id: str, row: Row) -> Problem:

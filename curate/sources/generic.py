@@ -7,7 +7,7 @@
     id = "task_id"                       # if left out: the position in the table
     statement = "prompt.0.content"       # steps into objects, lists and JSON text are joined by dots
     tests = "reward_model.ground_truth"  # or inputs and outputs, two lists
-    public_tests = "examples"            # those that the statement shows, if they are not among `tests`
+    public_tests = "examples"            # tests in the statement, if they are not among `tests`
     solutions = "canonical_solution"     # if left out: the source publishes none
     expected_answer = "answer"           # of a math question, which has no tests
 
@@ -113,8 +113,8 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
     missing = set(fields)
     any_read = False
 
-    def get_own_name(row: Row, unnamed: str) -> str:
-        return (optional_text(_get_value(row, fields["id"])) if "id" in fields else "") or unnamed
+    def get_own_name(row: Row, default_name: str) -> str:
+        return (optional_text(_get_value(row, fields["id"])) if "id" in fields else "") or default_name
 
     def parse(id: str, row: Row) -> Problem:
         nonlocal any_read

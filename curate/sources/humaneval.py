@@ -58,9 +58,9 @@ def _find_function(prompt: str, name: str) -> ast.FunctionDef:
     raise ParseError(f"the prompt has no function {name}")
 
 
-def get_task_number(row: Row, unnamed: str) -> str:
-    """Return `17` for the row `HumanEval/17`; `unnamed` for a row without a name."""
-    return optional_text(row["task_id"]).rpartition("/")[2] or unnamed
+def get_task_number(row: Row, default_name: str) -> str:
+    """Return `17` for the row `HumanEval/17`; `default_name` for a row without a name."""
+    return optional_text(row["task_id"]).rpartition("/")[2] or default_name
 
 
 read = partial(read_problems, "humaneval", COLUMNS, (), _parse_row, name=get_task_number)

@@ -74,7 +74,7 @@ def _parse_window(table: TableFiles) -> tuple[str, str]:
 
 
 def read(table: TableFiles) -> Iterator[Problem | Rejection]:
-    """Yield problems in the order of the table, except those of contests outside the window."""
+    """Yield problems in the order of the table, except problems of contests outside the window."""
     first, last = _parse_window(table)
     is_bounded = bool({"from", "to"} & table.options.keys())
     outside = 0

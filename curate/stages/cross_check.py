@@ -34,7 +34,7 @@ class CrossCheckRecord:
                        among the first ones that most of them fail; 0 if a solution passes
     n_executed         number of executed solutions
     spent_cpu_seconds  CPU time of all executed programs
-    failures           unexpected outputs of solutions on one test: that with most dissenting solutions or, if no
+    failures           unexpected outputs of solutions on one test: the test with most dissenting solutions or, if no
                        solution passes, the first wrong test; empty for no such test
     """
 
@@ -125,7 +125,7 @@ def _find_wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, C
 
 
 def _count_agreeing(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> CrossCheckRecord:
-    """Count the solutions that pass all tests, and those with outputs different from the reference."""
+    """Count the solutions that pass all tests, and the solutions with outputs different from the reference."""
     judgements = _judge_all(solutions, suite, sandbox)
     dissenting = _find_wrong_answers({index: judged for index, judged in judgements.items() if _is_dissent(judged)})
     counts = Counter(test for wrong in dissenting for test in wrong)

@@ -34,14 +34,14 @@ class DecontaminationStage(Stage):
         for address, rejection in build.iter_rejections(self._deduplicate):
             removed[rejection.kept_id or ""].append(address)
 
-        def rows(wanted: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
+        def iter_rows(wanted_positions: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
             for position, address in enumerate(build.iter_problems(before=self)):
-                if wanted is None or position in wanted:
+                if wanted_positions is None or position in wanted_positions:
                     problem = _load_text(address, build)
                     duplicates = [_load_text(other, build) for other in removed.get(problem.id, ())]
                     yield position, to_training_row(problem, duplicates)
 
-        findings = find_contamination(with_progress_reports(rows, build.progress), self.evaluations)
+        findings = find_contamination(with_progress_reports(iter_rows, build.progress), self.evaluations)
         build.outputs.decontamination = findings.counts
         build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
         positions = enumerate(build.iter_problems(before=self))

@@ -36,7 +36,7 @@ class EvidenceRecord:
     """The outputs of some solutions on one test.
 
     test_index         index of the test in the suite
-    outputs            outputs of the solutions, that of a reference first
+    outputs            outputs of the solutions, beginning with the reference
     spent_cpu_seconds  CPU time of all executed programs
     """
 

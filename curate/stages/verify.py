@@ -112,7 +112,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
 
 def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
-    """Return the failures on one test: that with most wrong answers or, without any, with most failures."""
+    """Return the failures on the test with most wrong answers or, without wrong answers, with most failures."""
     wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
     counts = Counter(failure.test_index for failure in wrong or failures)
     test = min(counts, key=lambda test: (-counts[test], test), default=None)

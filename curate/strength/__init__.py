@@ -3,5 +3,5 @@
 measurement   the steps from a problem to its StrengthRecord
 mutants       wrong programs made from a reference
 mistakes      the kinds of mistakes
-extra_inputs  further inputs made from those of the tests
+extra_inputs  further inputs made from the tests' inputs
 """

@@ -1,4 +1,4 @@
-"""Extra inputs for a problem, made from those of its tests by small changes.
+"""Extra inputs for a problem, made by small changes to the inputs of its tests.
 
 The valid inputs are unknown, so a change keeps the number of lines, words and arguments. Numbers stay between the
 minimum (at most 1) and the maximum of the tests at that position, and possible counts stay unchanged. Most of the

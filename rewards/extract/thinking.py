@@ -6,7 +6,7 @@
 - If `</think>` comes before any `<think>`, the thought began in the prompt. This first tag closes it at the beginning
   or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a line of a block, the tag
   closes the thought only if an answer follows.
-- After the first thought, `</think>` is text, and `<think>` opens another thought, which is ignored, too.
+- After the first thought, `</think>` is text, and `<think>` opens another thought, which is also ignored.
 """
 
 import re

@@ -23,7 +23,7 @@ def test_a_whole_problem_is_kept(question):
 
 def test_a_problem_with_few_tests_is_dropped():
     assert few_tests(replace(WHOLE, tests=Suite(WHOLE.tests.cases[:4]))) == "few_tests"
-    assert few_tests(WHOLE, at_least=6) == "few_tests"
+    assert few_tests(WHOLE, min_tests=6) == "few_tests"
 
 
 @pytest.mark.parametrize("statement", ["", " \n\n ", "# ***", "See below."])

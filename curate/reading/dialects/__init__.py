@@ -34,7 +34,7 @@ class ParsedTests:
     def to_suite(self, limits: Limits = UNSTATED, checker: str = "") -> Suite:
         """Return the distinct tests as a suite.
 
-        limits: limits of one test; by default, those for sources that state none
+        limits: limits of one test; default: the limits for sources without stated limits
         checker: replacement for the dialect's checker; empty: none
 
         Raises ParseError if a checker replaces that of tests in Python code.

@@ -1,6 +1,6 @@
 """Tests as JSON values, for standard input or for calls of a function:
 
-an object of two lists, `inputs` and `outputs`, with `fn_name` for calls: TACO, APPS and trainers that follow them
+an object of two lists, `inputs` and `outputs`, with `fn_name` for calls: TACO, APPS and trainers with the same format
 
 a list of objects with `input` and `output`, one for each test, in one of these forms:
   LiveCodeBench    testtype "stdin" or "functional", the latter with one JSON value per line and argument
