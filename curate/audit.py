@@ -223,7 +223,7 @@ def _judge_all(
         judgements = map_with_retries(load_unjudged(), judge, box)
         for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
             journal.add(keys[problem.id], to_json(_build_journal_entry(judgement)))
-    entries = journal.records(keys, partial(from_json, _JournalEntry))
+    entries = journal.select_records(keys, partial(from_json, _JournalEntry))
     return [AuditFailure(id, entry.cause, entry.detail) for id, entry in entries.items() if entry.cause is not None]
 
 

@@ -68,8 +68,8 @@ def _check_user_source(name: str, location: LocationSpec) -> None:
         )
     if not _USER_SOURCE_NAME.fullmatch(name):
         raise CurateError(
-            f"{name!r} cannot be the name of a source, because the ids of its rows begin with it. Use small letters, "
-            "digits, _ and -, beginning with a letter, such as my_problems=mapping.toml."
+            f"{name!r} cannot be the name of a source, because the ids of its rows begin with it. Use lowercase "
+            "letters, digits, _ and -, beginning with a letter, such as my_problems=mapping.toml."
         )
 
 
@@ -102,7 +102,7 @@ def read_and_filter(tables: Iterable[tuple[str, TableFiles]], options: BuildOpti
 def check_not_empty(name: str, table: TableFiles) -> None:
     """Raise CurateError if a source has no rows."""
     if next(_read_source(name, table), None) is None:
-        raise CurateError(f"{name}={table.location}: there is no problem in it. Give files that have rows.")
+        raise CurateError(f"{name}={table.location} contains no problems. Pass files with rows.")
 
 
 def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows: int) -> list[TableFiles]:

@@ -113,7 +113,7 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
         raise CurateError("a merge needs at least two datasets.")
     inputs = [Dataset.open_built(location) for location in locations]
     if len({dataset.path.resolve() for dataset in inputs}) < len(inputs):
-        raise CurateError("a dataset is given twice. Give each of them once.")
+        raise CurateError("a dataset is given twice. Pass each dataset once.")
     for given, dataset in zip(locations, inputs, strict=True):
         require_outside(out, dataset.path, dataset.list_files("data"))
         if missing := COLUMNS.keys() - DEFAULT_VALUES.keys() - dataset.read_columns("data"):

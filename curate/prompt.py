@@ -151,7 +151,7 @@ class PromptFormat:
         """The arguments of apply_chat_template besides the messages, including the template for base models."""
         return {**self.template_arguments, **({"chat_template": BASE_CHAT} if self.format == "base" else {})}
 
-    def chat(self, statement: str, starter_code: str, tests: Suite) -> Chat:
+    def build_chat(self, statement: str, starter_code: str, tests: Suite) -> Chat:
         """Return the messages that ask for a program to pass the tests. Raises CurateError if the template fails."""
         from jinja2 import TemplateError
 
@@ -174,7 +174,7 @@ class PromptFormat:
         row  a row with the columns statement, starter_code and expected_answer
         """
         if not row["expected_answer"] or self.template:
-            return self.chat(row["statement"], row["starter_code"], tests)
+            return self.build_chat(row["statement"], row["starter_code"], tests)
         system = [{"role": "system", "content": self.system}] if self.system else []
         return [*system, {"role": "user", "content": f"{row['statement'].strip()} {MATHEMATICS_INSTRUCTION}"}]
 

@@ -93,7 +93,7 @@ def chat(statement: str, starter_code: str = "", entry_point: str | None = None)
     from curate.prompt import PromptFormat
     from sandbox import Suite
 
-    return PromptFormat().chat(statement, starter_code, Suite([], entry_point=entry_point))
+    return PromptFormat().build_chat(statement, starter_code, Suite([], entry_point=entry_point))
 
 
 def lessons() -> dict[str, list[str]]:

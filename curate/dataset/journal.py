@@ -67,7 +67,7 @@ class ResultJournal(Closeable):
         self._write(json.dumps([key, record]).encode() + b"\n")
         self._offsets[key] = offset
 
-    def records(self, keys: Mapping[str, str], read: Callable[[Any], Result]) -> "JournalRecords[Result]":
+    def select_records(self, keys: Mapping[str, str], read: Callable[[Any], Result]) -> "JournalRecords[Result]":
         """Return the records of some problems. keys: key of each record, by the problem's id; read: decodes a record"""
         return JournalRecords(self._path, {id: self._offsets[key] for id, key in keys.items()}, read)
 

@@ -100,10 +100,10 @@ def filter_by_solve_rate(
 def _select_models(dataset: Path, rates: Sequence[Row], named: Sequence[str]) -> list[str]:
     known = sorted({row["model"] for row in rates})
     if not known:
-        raise CurateError(f"{dataset}: it has no solve rates. Type: curate difficulty {dataset} --model MODEL")
+        raise CurateError(f"{dataset} has no solve rates. Type: curate difficulty {dataset} --model MODEL")
     for name in named:
         if name not in known:
-            raise CurateError(f"{dataset}: it has no solve rates of {name}. Choose among {', '.join(known)}.")
+            raise CurateError(f"{dataset} has no solve rates of {name}. Choose among {', '.join(known)}.")
     return list(named) or known
 
 

@@ -143,6 +143,6 @@ def lock_samples(dataset: Path, model: str) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     readable = re.sub(r"[^A-Za-z0-9]+", "-", model).strip("-")[-60:]
     stem = folder / f"{readable}-{hashlib.sha256(model.encode()).hexdigest()[:8]}"
-    busy = CurateError(f"{model} is being sampled for {dataset} by another process. Wait for it.")
+    busy = CurateError(f"another process is sampling {model} for {dataset}. Wait until it exits.")
     with FileLock(stem.with_suffix(".lock"), busy):
         yield stem

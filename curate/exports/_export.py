@@ -253,7 +253,7 @@ def _create_temporary_folder(out: Path) -> Iterator[Path]:
 
 def make_conversation(problem: Problem, prompt: PromptFormat) -> Chat:
     """Return the messages that ask for a solution: the system prompt, if any, and the question."""
-    return prompt.chat(problem.statement, problem.starter_code, problem.tests)
+    return prompt.build_chat(problem.statement, problem.starter_code, problem.tests)
 
 
 def make_question(problem: Problem, prompt: PromptFormat) -> str:

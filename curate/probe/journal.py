@@ -33,7 +33,7 @@ class ProbeFolder(Closeable):
             if _SETTINGS not in self._journal:
                 self._journal.add(_SETTINGS, settings)
             elif (found := self._journal.load(_SETTINGS, lambda record: record)) != settings:
-                raise CurateError(f"{path} is of another probe: {found}. Choose another --out")
+                raise CurateError(f"{path} belongs to another probe: {found}. Choose another --out")
             self.earlier = {
                 id: self._journal.load(id, AttemptResult.from_record) for id in self._journal if id != _SETTINGS
             }

@@ -117,7 +117,7 @@ def warm_up(
 
 
 def encode_prompt(problem: Problem, tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    messages = PromptFormat().chat(problem.statement, "", Suite([]))
+    messages = PromptFormat().build_chat(problem.statement, "", Suite([]))
     return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
 
 

@@ -10,7 +10,7 @@ STDIN, CALL = Suite([]), Suite([], entry_point="total")
 
 
 def test_the_prompt_for_stdin_and_stdout_asks_for_a_program():
-    (message,) = PromptFormat().chat("  Add two numbers.\n", "", STDIN)
+    (message,) = PromptFormat().build_chat("  Add two numbers.\n", "", STDIN)
     assert message["role"] == "user"
     assert message["content"] == (
         "Add two numbers.\n\nWrite a Python 3 program that solves this problem. It reads from standard input and "
@@ -20,14 +20,14 @@ def test_the_prompt_for_stdin_and_stdout_asks_for_a_program():
 
 def test_the_prompt_asks_to_complete_starter_code():
     starter = "class Solution:\n    def total(self, numbers: List[int]) -> int:\n        "
-    (message,) = PromptFormat().chat("Add them.", f"\n{starter}\n", CALL)
+    (message,) = PromptFormat().build_chat("Add them.", f"\n{starter}\n", CALL)
     assert f"```python\n{starter}\n```\n\nPut the whole" in message["content"]
     assert "`total`" in message["content"]
     assert "standard input" not in message["content"]
 
 
 def test_the_prompt_names_a_function_without_starter_code():
-    (message,) = PromptFormat().chat("Add {them}, {{ or not }}.", " \n", CALL)
+    (message,) = PromptFormat().build_chat("Add {them}, {{ or not }}.", " \n", CALL)
     assert message["content"].startswith(
         "Add {them}, {{ or not }}.\n\nWrite a Python 3 function `total` that solves this problem. It is called with "
         "the arguments in their order, and what it returns counts; what it prints does not.\n\nPut the whole program"
@@ -37,22 +37,24 @@ def test_the_prompt_names_a_function_without_starter_code():
 @pytest.mark.parametrize("tests", [STDIN, CALL], ids=["stdin", "call"])
 @pytest.mark.parametrize("starter", ["", "def total():\n    "])
 def test_the_usual_words_can_be_given_as_a_template(tests, starter):
-    assert PromptFormat(template=DEFAULT_TEMPLATE).chat("Add.", starter, tests) == PromptFormat().chat(
+    assert PromptFormat(template=DEFAULT_TEMPLATE).build_chat("Add.", starter, tests) == PromptFormat().build_chat(
         "Add.", starter, tests
     )
 
 
 def test_a_system_prompt_is_the_first_message():
-    system, question = PromptFormat("Think first.").chat("Add.", "", STDIN)
+    system, question = PromptFormat("Think first.").build_chat("Add.", "", STDIN)
     assert system == {"role": "system", "content": "Think first."}
-    assert [question] == PromptFormat().chat("Add.", "", STDIN)
+    assert [question] == PromptFormat().build_chat("Add.", "", STDIN)
 
 
 def test_a_template_sees_what_the_tests_need():
     shown = PromptFormat(template="{{ statement }}|{{ starter_code }}|{{ entry_point }}|{{ names }}|{{ given }}")
     suite = Suite([], assertions=Assertions(("f", "Node"), given="import math"))
-    assert shown.chat("Add.\n", "", suite)[0]["content"] == "Add.|||['f', 'Node']|import math".replace("|||", "||None|")
-    assert shown.chat("Add.", "x = 1\n", CALL)[0]["content"] == "Add.|x = 1|total|['total']|"
+    assert shown.build_chat("Add.\n", "", suite)[0]["content"] == "Add.|||['f', 'Node']|import math".replace(
+        "|||", "||None|"
+    )
+    assert shown.build_chat("Add.", "x = 1\n", CALL)[0]["content"] == "Add.|x = 1|total|['total']|"
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,9 @@ def test_mistakes_are_explained_before_anything_is_asked(table, words):
 
 def test_a_template_that_fails_is_an_error_in_words():
     with pytest.raises(CurateError, match="the prompt's template fails: division by zero"):
-        PromptFormat(template="{{ statement }}{{ 1 / 0 }}").chat("Add.", "", STDIN)
+        PromptFormat(template="{{ statement }}{{ 1 / 0 }}").build_chat("Add.", "", STDIN)
     with pytest.raises(CurateError, match="the prompt's template fails: access to attribute '__class__'"):
-        PromptFormat(template="{{ statement.__class__.mro() }}").chat("Add.", "", STDIN)
+        PromptFormat(template="{{ statement.__class__.mro() }}").build_chat("Add.", "", STDIN)
 
 
 def test_texts_can_come_from_files(tmp_path):
@@ -107,12 +109,12 @@ def test_prompts_are_distinguished_and_the_usual_one_is_as_it_always_was():
 
 def test_the_prompt_for_tests_in_python_names_what_to_define_and_shows_what_is_given():
     suite = Suite([], checker="python", assertions=Assertions(("f", "Node"), given="import math\n"))
-    (message,) = PromptFormat().chat("Add.", "", suite)
+    (message,) = PromptFormat().build_chat("Add.", "", suite)
     assert message["content"] == (
         "Add.\n\nWrite Python 3 code that solves this problem. Tests in Python use what it defines as `f`, `Node`; "
         "what it prints does not count.\n\nThis code runs before yours, so what it defines is there:\n\n"
         "```python\nimport math\n```\n\nPut the whole program into one ```python block at the end of your answer.\n"
     )
-    (message,) = PromptFormat().chat("Add.", "import math\n\ndef f(x):", suite)
+    (message,) = PromptFormat().build_chat("Add.", "import math\n\ndef f(x):", suite)
     assert "tests in Python use `f`, `Node`" in message["content"]
     assert "```python\nimport math\n\ndef f(x):\n```\n\nPut the whole" in message["content"]

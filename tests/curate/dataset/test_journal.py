@@ -115,7 +115,7 @@ def test_a_record_that_its_reader_refuses_is_named_by_its_line(tmp_path):
     path.write_text('["a", "1"]\n["b", "one"]\n')
     with ResultJournal(path) as journal:
         assert journal.load("a", int) == 1
-        for load in (lambda: journal.load("b", int), lambda: journal.records({"id": "b"}, int)["id"]):
+        for load in (lambda: journal.load("b", int), lambda: journal.select_records({"id": "b"}, int)["id"]):
             with pytest.raises(CurateError, match=r"no record at line 2 \(invalid literal.*sed -i '2d'"):
                 load()
 
@@ -137,7 +137,7 @@ def test_records_are_read_from_the_file_whenever_they_are_asked_for(tmp_path):
     with ResultJournal(tmp_path / "j") as journal:
         for number in range(3):
             journal.add(f"key {number}", number)
-        records = journal.records({"a": "key 2", "b": "key 0"}, lambda number: number * 10)
+        records = journal.select_records({"a": "key 2", "b": "key 0"}, lambda number: number * 10)
         journal.add("key 3", 3)
         assert list(records.items()) == [("a", 20), ("b", 0)]
     assert (len(records), records["b"], records.get("c"), "c" in records) == (2, 0, None, False)

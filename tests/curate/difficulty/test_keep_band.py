@@ -162,7 +162,7 @@ def test_bands_and_decontamination_can_follow_each_other(dataset, tmp_path):
 def test_error_messages_say_what_to_type_next(dataset, built, tmp_path):
     with pytest.raises(CurateError, match="Type: curate difficulty .* --model MODEL"):
         filter_by_solve_rate(built, tmp_path / "out", SolveRateBand(0, 1), [])
-    with pytest.raises(CurateError, match="it has no solve rates of other. Choose among m"):
+    with pytest.raises(CurateError, match="has no solve rates of other. Choose among m"):
         filter_by_solve_rate(dataset, tmp_path / "out", SolveRateBand(0, 1), ["other"])
     with pytest.raises(CurateError, match="is not a curate dataset"):
         filter_by_solve_rate(tmp_path, tmp_path / "out", SolveRateBand(0, 1), [])

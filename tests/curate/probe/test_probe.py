@@ -277,7 +277,7 @@ def test_a_probe_does_not_continue_with_another_signature(tmp_path: Path) -> Non
     assert probe(*words, "--signature", "plain").exit_code == 0
     other = probe(*words, "--signature", "trl", "--resume")
     assert other.exit_code == 2
-    assert "is of another probe" in other.output
+    assert "belongs to another probe" in other.output
 
 
 def test_a_program_that_reaches_the_machine_shows_it_by_a_secret() -> None:

@@ -56,6 +56,6 @@ def test_the_user_tells_the_problem(prompt, texts):
 )
 def test_the_words_of_our_own_prompts_do_not_belong_to_the_problem(suite, starter):
     statement = "Add two numbers.\n\nWrite a Python 3 function? No, a sentence."
-    (message,) = PromptFormat().chat(statement, starter, suite)
+    (message,) = PromptFormat().build_chat(statement, starter, suite)
     assert len(message["content"]) > len(statement)
     assert strip_prompt_template(message["content"]) == statement

@@ -163,7 +163,7 @@ def test_an_interrupted_command_says_that_the_same_command_continues(dataset, ti
         pytest.param(["--model", "m", "--out", "x"], "--solve-rate and --out need each other", id="no band"),
         pytest.param(["--solve-rate", "0:1"], "--solve-rate and --out need each other", id="no folder"),
         pytest.param(["--solve-rate", "1:0", "--out", "x"], "pass MIN:MAX", id="an empty band"),
-        pytest.param(["--solve-rate", "0:1", "--out", "x"], "it has no solve rates", id="nothing sampled"),
+        pytest.param(["--solve-rate", "0:1", "--out", "x"], "has no solve rates", id="nothing sampled"),
         pytest.param([*SERVED, "--k", "8", "--n", "4"], "give a larger --n", id="n below k"),
         pytest.param(["--model", "/no/model"], "/no/model is not the folder of a model", id="no model"),
         pytest.param(SERVED, "vllm serve m", id="no server"),

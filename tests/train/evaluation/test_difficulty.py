@@ -356,7 +356,7 @@ def test_too_few_samples_for_k_are_refused(dataset):
 def test_two_processes_do_not_sample_the_same_model(dataset):
     with (
         solve_rates.lock_samples(dataset, "m"),
-        pytest.raises(CurateError, match="being sampled .* by another process"),
+        pytest.raises(CurateError, match="another process is sampling .* for "),
     ):
         run(dataset, never)
 

@@ -211,7 +211,7 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
 
 def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing journals continue."""
-    exercise = Exercise("a", PromptFormat().chat("s", "", Suite([])), SuiteJudge(Suite([Case("1", "2")])))
+    exercise = Exercise("a", PromptFormat().build_chat("s", "", Suite([])), SuiteJudge(Suite([Case("1", "2")])))
     settings = sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2}))
     assert sample_fingerprint(exercise, settings, 0) == "4766e941eb5a8f20824bdf7c768cd79d"
 

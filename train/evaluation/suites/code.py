@@ -72,7 +72,7 @@ def _read_humaneval(table: TableFiles, options: SuiteOptions) -> Iterator[Exerci
 
 def _make_chat(prompt: PromptFormat, start: str, entry_point: str) -> Chat:
     task = "Complete the function below so that it does what its docstring says."
-    return prompt.chat(task, start, Suite([], entry_point=entry_point))
+    return prompt.build_chat(task, start, Suite([], entry_point=entry_point))
 
 
 def _is_mbpp(row: Row) -> bool:
@@ -107,7 +107,7 @@ def _make_mbpp_exercise(id: str, row: Row, options: SuiteOptions) -> Exercise:
         listed, setup="\n".join(setup), defined_names=find_defined_names(code), classes=find_defined_classes(code)
     ).to_suite(_LIMITS)
     task, shown = (optional_text(row["text"]) or optional_text(row["prompt"])).strip(), "\n".join(listed)
-    chat = options.prompt.chat(f"{task}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
+    chat = options.prompt.build_chat(f"{task}\n\nThese are its tests:\n\n```python\n{shown}\n```", "", tests)
     return options.make_exercise(
         id, _make_mbpp_statement("\n".join([task, *listed[:1]])), chat, options.make_suite_judge(tests)
     )
@@ -239,7 +239,7 @@ def _read_mbpp_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exerci
                 task, program = "\n".join([str(row["prompt"]).strip(), *first]), str(row["code"])
         except ParseError as error:
             raise make_row_error(table, f"Mbpp/{number}", error) from None
-        chat = options.prompt.chat(task, "", Suite([], entry_point=name))
+        chat = options.prompt.build_chat(task, "", Suite([], entry_point=name))
         yield options.make_exercise(
             f"Mbpp/{number}", _make_mbpp_statement(task, name), chat, tests.make_judge(program, name, options)
         )

@@ -116,7 +116,7 @@ class CodeforcesProblem:
         return suite_options.make_exercise(
             format_problem_id(self.keys) or f"codeforces/{self.name}",
             Statement(self.statement),
-            suite_options.prompt.chat(self.statement.strip(), "", tests),
+            suite_options.prompt.build_chat(self.statement.strip(), "", tests),
             suite_options.make_suite_judge(tests),
             ProblemMetadata(self.rating, "codeforces", self.day, self.tests_source),
         )

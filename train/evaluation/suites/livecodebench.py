@@ -48,7 +48,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
             yield suite_options.make_exercise(
                 row.id,
                 Statement(row.statement, row.starter_code, row.tests.entry_point),
-                suite_options.prompt.chat(row.statement, row.starter_code, row.tests),
+                suite_options.prompt.build_chat(row.statement, row.starter_code, row.tests),
                 suite_options.make_suite_judge(row.tests),
                 parse_metadata(row.difficulty, row.platform, row.date),
             )

@@ -106,7 +106,7 @@ class SuiteOptions:
         system     system prompt in the suite's own form; empty: none
         """
         if self.prompt.template:
-            return self.prompt.chat(statement, "", Suite([]))
+            return self.prompt.build_chat(statement, "", Suite([]))
         return make_chat(self.prompt.system or system, text)
 
     def make_suite_judge(self, tests: Suite, prompt: str = "") -> SuiteJudge:

@@ -226,7 +226,7 @@ def test_without_a_protocol_prompts_are_as_they_were(tmp_path):
     usual = asked(tmp_path, STDIN, "lcb")
     (exercise,) = read_exercises(str(tmp_path / "rows.jsonl"))
     assert usual == exercise
-    assert usual.prompt == PromptFormat().chat("Add them.", "", usual.judge.suite)
+    assert usual.prompt == PromptFormat().build_chat("Add them.", "", usual.judge.suite)
 
 
 def test_a_system_prompt_takes_the_place_of_the_official_one(tmp_path):
