@@ -53,7 +53,7 @@ def draw_solve_rates(rng: np.random.Generator, mean: float, unevenness: float, s
 
 
 def bound_solve_rate(shares: Values, samples: int) -> Bounds:
-    """Return intervals.solve_rate_interval of each row."""
+    """Return intervals.compute_solve_rate_interval of each row."""
     problems = shares.shape[1]
     mean, variance = shares.mean(1), shares.var(1, ddof=1) + intervals.UNSEEN_VARIANCE / problems
     n = np.clip(problems * mean * (1 - mean) / variance, problems - 1, problems * samples)
@@ -63,7 +63,7 @@ def bound_solve_rate(shares: Values, samples: int) -> Bounds:
 
 
 def bound_difference(differences: Values, samples: int) -> Bounds:
-    """Return intervals.difference_interval of each row."""
+    """Return intervals.compute_difference_interval of each row."""
     problems = differences.shape[1] + 2
     squares, unseen = (differences**2).sum(1), intervals.UNSEEN_DIFFERENCE
     unit = np.maximum(1 / samples, (squares + unseen) / (np.abs(differences).sum(1) + unseen))
@@ -84,9 +84,11 @@ def check_vectorized(shares: Values, differences: Values, samples: int) -> None:
     for row in range(5):
         counts = [(samples, round(share * samples)) for share in shares[row]]
         ours = [bound[row] for bound in bound_solve_rate(shares, samples)]
-        assert np.allclose(ours, intervals.solve_rate_interval(counts), atol=1e-9)
+        assert np.allclose(ours, intervals.compute_solve_rate_interval(counts), atol=1e-9)
         ours = [bound[row] for bound in bound_difference(differences, samples)]
-        assert np.allclose(ours, intervals.difference_interval(differences[row].tolist(), 1 / samples), atol=1e-9)
+        assert np.allclose(
+            ours, intervals.compute_difference_interval(differences[row].tolist(), 1 / samples), atol=1e-9
+        )
 
 
 def draw_single(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:

@@ -28,7 +28,7 @@ from benchmarks.tiny_training import VLLM_ON_CPU
 from train.asynchronous.messages import Lease
 from train.learning.flops import attention_pairs
 from train.planning.engine import GPUS, estimate_engine_timings
-from train.sampling.commitment import commitment_distances, decode_commitments
+from train.sampling.commitment import compute_commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
 from train.swarm.verification.thresholds import Thresholds
@@ -62,7 +62,7 @@ def measure_costs() -> dict[str, float]:
     """Return the cost of commitments and noise, in microseconds per token on one thread, and bytes per token."""
     import torch
 
-    from train.sampling.seeded_sampling import CommitmentRecorder, bfloat16_bits, gumbel_tensor
+    from train.sampling.seeded_sampling import CommitmentRecorder, generate_gumbel_tensor, get_bfloat16_bits
 
     n_tokens, width = 1024, 5120
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
@@ -74,13 +74,13 @@ def measure_costs() -> dict[str, float]:
             record.record(position, hidden[position], logprob)
         return record.finish(n_tokens)[0]
 
-    sent, bits = make(), bfloat16_bits(hidden)  # the first call makes the table of inverses
+    sent, bits = make(), get_bfloat16_bits(hidden)  # the first call makes the table of inverses
     found = {
         "commit_us": _time_fastest(make) / n_tokens * 1e6,
-        "compare_us": _time_fastest(lambda: commitment_distances(decode_commitments(sent, n_tokens), bits))
+        "compare_us": _time_fastest(lambda: compute_commitment_distances(decode_commitments(sent, n_tokens), bits))
         / n_tokens
         * 1e6,
-        "noise_us": _time_fastest(lambda: gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
+        "noise_us": _time_fastest(lambda: generate_gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
         "bytes_a_token": len(sent) / n_tokens,
     }
     return {name: round(value, 2) for name, value in found.items()}

@@ -10,8 +10,8 @@ from sandbox import Sandbox
 from train.engine_options import EngineOptions
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import read_exercises
-from train.evaluation.rescore import samples_path
-from train.evaluation.result_metadata import sample_dependencies, suite_metadata
+from train.evaluation.rescore import build_samples_path
+from train.evaluation.result_metadata import collect_suite_metadata, list_sample_dependencies
 from train.evaluation.results.result import Result
 from train.evaluation.sample_store import SampleStore
 from train.sampling.protocol import SampledCompletion, SamplingParams
@@ -39,12 +39,12 @@ def evaluated(
             n_sampled[id] += 1
 
     prompt, engine, sampling = PromptFormat(), EngineOptions(), SamplingParams()
-    settings = sample_dependencies("canned", sampling, prompt, engine)
-    with SampleStore(samples_path(out)) as kept:
+    settings = list_sample_dependencies("canned", sampling, prompt, engine)
+    with SampleStore(build_samples_path(out)) as kept:
         evaluation = evaluate(found, sample, box, k=k, samples=kept, settings=settings)
     result = Result(
         {"name": "canned", "base_url": None},
-        suite_metadata(suite, str(location), asked.get("window", ""), found, evaluation.outcomes),
+        collect_suite_metadata(suite, str(location), asked.get("window", ""), found, evaluation.outcomes),
         {"k": k, **sampling.as_table()},
         prompt.as_table(),
         engine.to_vllm_options(),

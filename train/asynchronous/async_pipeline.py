@@ -32,8 +32,8 @@ from train.learning.learner import Learner
 from train.rollouts.groups import Group
 from train.rollouts.prompt_dataset import PromptDataset
 from train.rollouts.weight_sync import compare_samples, make_probe
-from train.sampling.open_engine import engine_spec, open_engine_in_process
-from train.sampling.sampler_thread import start_timeout, use_own_stream
+from train.sampling.open_engine import build_engine_spec, open_engine_in_process
+from train.sampling.sampler_thread import build_start_timeout, use_own_stream
 from train.weights.manifest import WeightManifest
 from train.weights.source import InProcessTransport, SharedMemoryTransport, WeightPublisher, WeightSource
 
@@ -147,7 +147,7 @@ def _start_server(config: Config, run: Path, controller: Controller, token: str 
         address or _LOOPBACK,
         token=token,
         run=run.name,
-        spec=engine_spec(config, run.name),
+        spec=build_engine_spec(config, run.name),
         fail=controller.fail,
     )
     if address:
@@ -221,7 +221,7 @@ def _run_worker_in_thread(
     try:
         worker = started.result(config.engine.load_seconds)
     except TimeoutError as error:
-        raise start_timeout(config.engine.load_seconds) from error
+        raise build_start_timeout(config.engine.load_seconds) from error
     try:
         yield
     finally:

@@ -13,7 +13,7 @@ from train.asynchronous.rollout_process import TOKEN_VARIABLE
 from train.child import Child, RestartBudget
 from train.config import EngineConfig
 from train.errors import ControllerUnreachable, SamplerError
-from train.sampling.engine_spec import cuda_visible_devices, split_gpus_by_engine
+from train.sampling.engine_spec import resolve_visible_devices, split_gpus_by_engine
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class LocalWorkers:
         fail: Callable[[BaseException], None],
     ) -> None:
         self._gpus = [
-            cuda_visible_devices(gpus) for gpus in split_gpus_by_engine(settings.gpus, settings.tensor_parallel)
+            resolve_visible_devices(gpus) for gpus in split_gpus_by_engine(settings.gpus, settings.tensor_parallel)
         ]
         self._url, self._logs, self._on_exit, self._fail = url, logs, on_exit, fail
         self._token = {} if token is None else {TOKEN_VARIABLE: token}

@@ -193,7 +193,7 @@ def command(
     from train.evaluation.codeforces.rating import find_contests
     from train.evaluation.exercises import has_dates, read_exercises
     from train.evaluation.protocols.settings import resolve_settings
-    from train.evaluation.rescore import samples_path
+    from train.evaluation.rescore import build_samples_path
     from train.evaluation.results.result import Prices
     from train.evaluation.sample_files import read_sample_file
     from train.evaluation.sample_store import SampleStore
@@ -254,7 +254,7 @@ def command(
             stores: list[tuple[_Job, SampleStore | None]] = []
             for job in jobs:  # take the locks on the files before loading the model
                 with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
-                    path = job.result_path and samples_path(job.result_path)
+                    path = job.result_path and build_samples_path(job.result_path)
                     stores.append((job, stack.enter_context(SampleStore(path)) if path else None))
             sampler = None
             if stores and file is None:
@@ -380,14 +380,14 @@ class _SampledModel:
     gpu_price: GpuPrice | None
     file: "SampleFile | None" = None
 
-    def model_table(self) -> dict[str, Any]:
-        from train.evaluation.result_metadata import model_metadata
+    def build_model_table(self) -> dict[str, Any]:
+        from train.evaluation.result_metadata import collect_model_metadata
 
         if self.file is not None:
             return {"name": self.model, "base_url": None}
-        return model_metadata(self.model, self.base_url, self.engine.vllm.get("revision"))
+        return collect_model_metadata(self.model, self.base_url, self.engine.vllm.get("revision"))
 
-    def sampling_table(self, sampling: "SamplingParams") -> dict[str, Any]:
+    def build_sampling_table(self, sampling: "SamplingParams") -> dict[str, Any]:
         return self.file.as_table() if self.file else {**sampling.as_table(), **self.engine.request.as_table()}
 
 
@@ -409,7 +409,7 @@ def _evaluate(
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressBar(" samples"))
         box = stack.enter_context(job.sandbox.open())
-        judged_with = metadata.verdict_dependencies(job.sandbox.find_packages())
+        judged_with = metadata.list_verdict_dependencies(job.sandbox.find_packages())
         if sampler is None:
             folder = Path(stack.enter_context(TemporaryDirectory()))
             samples = samples or stack.enter_context(SampleStore(folder / "samples.jsonl"))
@@ -424,7 +424,7 @@ def _evaluate(
                 k=job.settings.suite_settings.k,
                 seed=sampled.seed,
                 samples=samples,
-                settings=metadata.sample_dependencies(sampled.model, sampling, sampled.prompt, sampled.engine),
+                settings=metadata.list_sample_dependencies(sampled.model, sampling, sampled.prompt, sampled.engine),
                 judged_with=judged_with,
                 progress=progress,
             )
@@ -434,11 +434,11 @@ def _evaluate(
     if out:
         window = job.settings.suite_settings.window
         Result(
-            sampled.model_table(),
-            metadata.suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
+            sampled.build_model_table(),
+            metadata.collect_suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
             {
                 "k": evaluation.k,
-                **sampled.sampling_table(sampling),
+                **sampled.build_sampling_table(sampling),
                 **({"target_tokens": job.target_tokens} if job.target_tokens else {}),
             },
             sampled.prompt.as_table(),
@@ -462,7 +462,7 @@ def _print_result(
     from train.evaluation.results.tables import format_cost, tabulate_strata
 
     click.echo(_format_heading(job, sampled, evaluation))
-    if (line := job.settings.summary_line()) and sampled.file is None:
+    if (line := job.settings.format_summary_line()) and sampled.file is None:
         click.echo(line)
     print_cells(*tabulate_strata(evaluation.outcomes))
     found = evaluation.summary
@@ -482,7 +482,7 @@ def _print_result(
 
 
 def _format_heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult") -> str:
-    from train.evaluation.results.result import short_model_name, suite_label, suite_name
+    from train.evaluation.results.result import format_suite_label, shorten_location, shorten_model_name
     from train.evaluation.statistics.outcomes import describe_tests_source
     from train.evaluation.suites import dataset
 
@@ -494,7 +494,7 @@ def _format_heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationRe
     sampling = f"T {used.temperature:g}, {used.max_tokens} tokens"
     sampling += f", asked for {job.target_tokens}" if job.target_tokens else ""
     parts = (
-        f"{short_model_name(sampled.model)}: {suite_label(suite_name(name), used.window)}",
+        f"{shorten_model_name(sampled.model)}: {format_suite_label(shorten_location(name), used.window)}",
         f"{len(outcomes)} problems x {most if fewest == most else f'{fewest}-{most}'}",
         f"held {days[0]}..{days[-1]}" if used.window and days else "",
         f"tests: {source}" if source else "",

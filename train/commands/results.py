@@ -219,7 +219,7 @@ def rescore(
     require_extra("data")
     from curate.dataset.needed_packages import with_packages
     from train.evaluation import rescore as rescoring
-    from train.evaluation.result_metadata import verdict_dependencies
+    from train.evaluation.result_metadata import list_verdict_dependencies
     from train.evaluation.results import tables
     from train.evaluation.results.result import read_result
     from train.evaluation.statistics.outcomes import summarize
@@ -240,8 +240,8 @@ def rescore(
             found = rescoring.rescore(
                 loaded,
                 box,
-                rescoring.samples_path(out or Path(folder) / result.name),
-                dependencies=verdict_dependencies(sandbox.find_packages()),
+                rescoring.build_samples_path(out or Path(folder) / result.name),
+                dependencies=list_verdict_dependencies(sandbox.find_packages()),
                 shortening=shortening,
                 progress=progress,
             )
@@ -292,7 +292,7 @@ def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> No
         data = exports.load_export_data(result, form)
         if form == "evalplus":
             text = exports.format_evalplus_samples(data)
-            dataset = "humaneval" if data.result.given_suite == "humaneval+" else "mbpp"
+            dataset = "humaneval" if data.result.suite_option == "humaneval+" else "mbpp"
             advice = f"evalplus.evaluate --dataset {dataset} --samples {out}"
         else:
             rows = exports.select_rows(data)
@@ -302,7 +302,7 @@ def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> No
                 text = exports.format_lcb_samples(data, rows)
                 advice = f"python -m lcb_runner.runner.custom_evaluator --custom_output_file {out}{rows.cli_arguments}"
             else:
-                out = out / exports.leaderboard_path(data)
+                out = out / exports.build_leaderboard_path(data)
                 text = exports.format_leaderboard(data, rows)
                 advice = f"python -m lcb_runner.evaluation.compute_scores --eval_all_file {out}"
                 if len(rows.rows) != exports.N_LEADERBOARD_ROWS:

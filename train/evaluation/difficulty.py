@@ -32,10 +32,10 @@ from train.evaluation.evaluate import (
     Sample,
     SampleFunction,
     SampleRequest,
+    build_sample_key,
+    derive_sample_seed,
     judge_samples,
     sample_and_judge,
-    sample_key,
-    sample_seed,
 )
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.judges.math_judge import MathJudge
@@ -214,7 +214,7 @@ def measure_difficulty(
             if recorded != settings.to_dict():
                 verdicts.add(_SETTINGS, settings.to_dict())
             digests = {
-                row["id"]: _samples_digest(row, settings, packages)
+                row["id"]: _compute_samples_digest(row, settings, packages)
                 for row in stored.iter_rows("data", (*_COLUMNS, _ANSWER))
                 if row["id"] not in left_out
             }
@@ -246,7 +246,7 @@ def measure_difficulty(
     )
 
 
-def _samples_digest(problem: Row, settings: DifficultySettings, packages: Sequence[Package]) -> str:
+def _compute_samples_digest(problem: Row, settings: DifficultySettings, packages: Sequence[Package]) -> str:
     content = [
         *(problem[column] for column in _COLUMNS),
         *([problem[_ANSWER]] if problem.get(_ANSWER) else []),
@@ -316,7 +316,7 @@ class _Samples:
         return [key for key in self.list_unjudged() if key not in self.completions]
 
     def _sample_keys(self, digest: str) -> list[str]:
-        return [sample_key(digest, number) for number in range(self.settings.n)]
+        return [build_sample_key(digest, number) for number in range(self.settings.n)]
 
     def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
         """Journal the verdicts as they arrive, and report progress. Return the total number of verdicts."""
@@ -357,7 +357,7 @@ class _Samples:
             if numbers:
                 exercise = _make_exercise(problem, self.settings)
                 for number in numbers:
-                    seed = sample_seed(self.settings.seed, number, exercise.id)
+                    seed = derive_sample_seed(self.settings.seed, number, exercise.id)
                     yield SampleRequest(keys[number], number, seed, exercise)
 
 

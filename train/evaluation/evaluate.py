@@ -29,12 +29,12 @@ from sandbox import Sandbox, Verdict
 from sandbox.concurrency.prefetch import prefetch
 from train.errors import SamplerError
 from train.evaluation.judges.call_judge import CallJudge
-from train.evaluation.judges.extraction import DEFAULT_RULE, rule_identity
+from train.evaluation.judges.extraction import DEFAULT_RULE, get_rule_identity
 from train.evaluation.judges.judge import JudgeResult, SuiteJudge
 from train.evaluation.judges.time_limits import judge_all
 from train.evaluation.results.result import TokenCounts, count_without_program, sum_tokens
 from train.evaluation.sample_store import SampleRecord, SampleStore
-from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
+from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, count_passes, summarize
 from train.evaluation.suites.suite import Exercise
 from train.sampling.protocol import SampledCompletion, SeededPrompt
 
@@ -62,7 +62,7 @@ class SampleRequest:
 Sample = tuple[SampleRequest, SampleRecord]
 
 
-def sample_seed(seed: int, number: int, exercise_id: str) -> int:
+def derive_sample_seed(seed: int, number: int, exercise_id: str) -> int:
     """Return the seed of one sample, independent of the sampling order."""
     digest = hashlib.sha256(f"{seed} {number} {exercise_id}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
@@ -165,7 +165,7 @@ class EvaluationResult:
     @property
     def pass_at_k(self) -> float | None:
         """Return the mean pass@k of problems with at least k judged samples; None if there are none."""
-        estimates = [pass_at_k(n, n_correct, self.k) for n, n_correct in pass_counts(self.outcomes) if n >= self.k]
+        estimates = [pass_at_k(n, n_correct, self.k) for n, n_correct in count_passes(self.outcomes) if n >= self.k]
         return fmean(estimate or 0.0 for estimate in estimates) if estimates else None
 
     @property
@@ -173,7 +173,7 @@ class EvaluationResult:
         """Return the number of complete samples without a program, or without a final answer."""
         return count_without_program(self.summary.verdicts)
 
-    def metrics(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         """Return the metrics under the names in train/run/step_metrics.py."""
         found, estimate = self.summary, self.pass_at_k
         return {
@@ -209,35 +209,35 @@ class CachedExercise:
         """Compute the digests of tests and judge. The digest of the tests excludes the extraction rule."""
         judge, extraction = exercise.judge, ""
         if isinstance(judge, SuiteJudge | CallJudge):
-            extraction = rule_identity(judge.extraction)
+            extraction = get_rule_identity(judge.extraction)
             judge = replace(judge, extraction=DEFAULT_RULE)
-        tests = _digest(judge.identity)
+        tests = _compute_digest(judge.identity)
         reading = [extraction, exercise.answer_prefix, exercise.answer_suffix]
-        return cls(exercise, k, samples_digest, tests, _digest([tests, reading, list(judged_with)]))
+        return cls(exercise, k, samples_digest, tests, _compute_digest([tests, reading, list(judged_with)]))
 
     @property
     def sample_keys(self) -> list[str]:
-        return [sample_key(self.samples_digest, number) for number in range(self.k)]
+        return [build_sample_key(self.samples_digest, number) for number in range(self.k)]
 
 
-def sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -> str:
+def compute_sample_fingerprint(exercise: Exercise, settings: Sequence[Any], seed: int) -> str:
     """Return the digest of an exercise's prompt, the sampling settings and the seed.
 
     settings: the model and its sampling settings, as JSON values
     """
-    return _digest([exercise.id, exercise.prompt, list(settings), seed])
+    return _compute_digest([exercise.id, exercise.prompt, list(settings), seed])
 
 
-def sample_key(samples_digest: str, number: int) -> str:
+def build_sample_key(samples_digest: str, number: int) -> str:
     return f"{samples_digest}/{number}"
 
 
-def verdict_digest(judge_digest: str, verdict: str) -> str:
+def compute_verdict_digest(judge_digest: str, verdict: str) -> str:
     """Return the cache key of a verdict. For a time limit, it also covers the rule in judges/time_limits.py."""
-    return _digest([judge_digest, "alone"]) if verdict == Verdict.TIME_LIMIT.value else judge_digest
+    return _compute_digest([judge_digest, "alone"]) if verdict == Verdict.TIME_LIMIT.value else judge_digest
 
 
-def _digest(content: object) -> str:
+def _compute_digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 
 
@@ -261,7 +261,9 @@ def evaluate(
 
     Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
-    cached = [CachedExercise.create(one, k, sample_fingerprint(one, settings, seed), judged_with) for one in exercises]
+    cached = [
+        CachedExercise.create(one, k, compute_sample_fingerprint(one, settings, seed), judged_with) for one in exercises
+    ]
     return evaluate_cached(cached, sandbox, samples=samples, sample=sample, seed=seed, progress=progress)
 
 
@@ -284,7 +286,7 @@ def judge_completions(
     cached = []
     for exercise in exercises:
         texts = list(completions[exercise.id])
-        cached.append(CachedExercise.create(exercise, len(texts), _digest([exercise.id, texts]), judged_with))
+        cached.append(CachedExercise.create(exercise, len(texts), _compute_digest([exercise.id, texts]), judged_with))
         for number, key in enumerate(cached[-1].sample_keys):
             if samples.get(key) is None:
                 samples.add(key, SampleRecord(exercise.id, number, texts[number], 0, False))
@@ -314,11 +316,11 @@ def evaluate_cached(
             if key in judges:
                 continue  # a repeated exercise
             judges[key] = one.judge_digest
-            request = SampleRequest(key, number, sample_seed(seed, number, one.exercise.id), one.exercise)
+            request = SampleRequest(key, number, derive_sample_seed(seed, number, one.exercise.id), one.exercise)
             record = get(key)
             if record is None:
                 missing.append(request)
-            elif record.verdict and record.judge_digest == verdict_digest(one.judge_digest, record.verdict):
+            elif record.verdict and record.judge_digest == compute_verdict_digest(one.judge_digest, record.verdict):
                 scored[key] = replace(record, text="", reasoning="")
             else:
                 unjudged.append(request)
@@ -338,17 +340,17 @@ def evaluate_cached(
     progress(_STAGE, len(scored), len(judges))
     with closing(judge_all_samples()) as judged_samples:
         for request, judged in judged_samples:
-            record = replace(judged, judge_digest=verdict_digest(judges[request.key], judged.verdict))
+            record = replace(judged, judge_digest=compute_verdict_digest(judges[request.key], judged.verdict))
             add(request.key, record)
             scored[request.key] = replace(record, text="", reasoning="")
             progress(_STAGE, len(scored), len(judges))
-    outcomes = tuple(_outcomes(one, [scored.get(key) for key in one.sample_keys]) for one in exercises)
+    outcomes = tuple(_build_outcomes(one, [scored.get(key) for key in one.sample_keys]) for one in exercises)
     k = max((one.k for one in exercises), default=0)
     tokens = sum_tokens((one.n_prompt_tokens, one.n_tokens) for one in scored.values())
     return EvaluationResult(k, outcomes, tokens, len(sampled_keys))
 
 
-def _outcomes(cached: CachedExercise, samples: Sequence[SampleRecord | None]) -> ProblemOutcomes:
+def _build_outcomes(cached: CachedExercise, samples: Sequence[SampleRecord | None]) -> ProblemOutcomes:
     return ProblemOutcomes(
         cached.exercise.id,
         cached.exercise.metadata,

@@ -55,13 +55,13 @@ def parse_suite(text: str) -> tuple[str, str]:
         near = get_close_matches(name, NAMES, 1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise CurateError(f"there is no suite {name!r}; there are {', '.join(NAMES)}.{hint}")
-    location = rest[1:] if rest.startswith("=") else _hub_location(name, rest)
+    location = rest[1:] if rest.startswith("=") else _format_hub_location(name, rest)
     if not location:
         raise CurateError(f"--suite {name} needs a path: {name}=PATH")
     return name, location
 
 
-def _hub_location(name: str, options: str) -> str:
+def _format_hub_location(name: str, options: str) -> str:
     """Return a suite's Hub id with options; "" if it has none."""
     hub_id = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return hub_id and hub_id + (options.replace("?", "&", 1) if "?" in hub_id else options)

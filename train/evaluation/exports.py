@@ -25,7 +25,7 @@ from train.evaluation.exercises import format_ids
 from train.evaluation.judges.call_judge import CallJudge
 from train.evaluation.judges.judge import SuiteJudge
 from train.evaluation.rescore import LoadedResult, list_sample_keys, load_result
-from train.evaluation.results.result import Result, read_result, short_model_name
+from train.evaluation.results.result import Result, read_result, shorten_model_name
 from train.evaluation.sample_store import SampleRecord, iterate_samples
 from train.evaluation.suites.suite import Exercise
 
@@ -67,7 +67,7 @@ def load_export_data(path: Path, form: str) -> ExportData:
     Raises CurateError if the form does not support the result's suite, or if a completion is missing.
     """
     loaded = load_result(read_result(path))
-    suites, suite = SUITES[form], loaded.result.given_suite
+    suites, suite = SUITES[form], loaded.result.suite_option
     if suite not in suites:
         raise CurateError(
             f"{path} is the result on {suite or 'a suite without a name'}, but {form} takes "
@@ -141,27 +141,28 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     evaluated = data.records.keys()
     first_day, _, last_day = data.result.window.partition("..")
     not_evaluated = {
-        _problem_id(row)
+        _format_problem_id(row)
         for row in rows
-        if _problem_id(row) not in evaluated
+        if _format_problem_id(row) not in evaluated
         and (not first_day or first_day <= _parse_contest_time(row).date().isoformat() <= last_day)
     }
     unreadable = not_evaluated - data.loaded_result.exercises.keys()
-    left_out = [_problem_id(row) for row in rows if _problem_id(row) in not_evaluated - unreadable]
+    left_out = [_format_problem_id(row) for row in rows if _format_problem_id(row) in not_evaluated - unreadable]
     if left_out:
         raise CurateError(
             f"{format_ids(left_out)} were not evaluated, but LiveCodeBench takes all problems between two dates. "
             f"{_WITHOUT_PROBLEMS}"
         )
-    days = [_parse_contest_time(row).date() for row in rows if _problem_id(row) in evaluated]
+    days = [_parse_contest_time(row).date() for row in rows if _format_problem_id(row) in evaluated]
     first, last = min(days), max(days)
     for dates in (None, (first, last), (first, last + timedelta(1))):
         chosen = [
             row
             for row in rows
-            if dates is None or _midnight(dates[0]) <= _parse_contest_time(row) <= _midnight(dates[1])
+            if dates is None
+            or _convert_to_datetime(dates[0]) <= _parse_contest_time(row) <= _convert_to_datetime(dates[1])
         ]
-        ids = {_problem_id(row) for row in chosen}
+        ids = {_format_problem_id(row) for row in chosen}
         if evaluated <= ids and ids - evaluated <= unreadable:
             chosen.sort(key=lambda row: str(row["question_id"]))
             return LiveCodeBenchSelection(tuple(chosen), dates, tuple(sorted(ids - evaluated)))
@@ -172,7 +173,7 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     )
 
 
-def _problem_id(row: Row) -> str:
+def _format_problem_id(row: Row) -> str:
     return _PREFIX + optional_text(row["question_id"])
 
 
@@ -181,16 +182,18 @@ def _parse_contest_time(row: Row) -> datetime:
     try:
         return datetime.fromisoformat(str(row["contest_date"]))
     except ValueError:
-        raise CurateError(f"{_problem_id(row)}: its contest_date is not a date, and LiveCodeBench needs one.") from None
+        raise CurateError(
+            f"{_format_problem_id(row)}: its contest_date is not a date, and LiveCodeBench needs one."
+        ) from None
 
 
-def _midnight(day: date) -> datetime:
+def _convert_to_datetime(day: date) -> datetime:
     return datetime.combine(day, time())
 
 
 def _extract_sources(row: Row, data: ExportData) -> list[str]:
     """Return a program for each sample of a row; empty programs for an unreadable row."""
-    id = _problem_id(row)
+    id = _format_problem_id(row)
     return data.extract_sources(id) if id in data.records else [""] * data.result.k
 
 
@@ -199,7 +202,7 @@ def format_lcb_samples(data: ExportData, selection: LiveCodeBenchSelection) -> s
     return json.dumps(found, indent=1) + "\n"
 
 
-def leaderboard_path(data: ExportData) -> Path:
+def build_leaderboard_path(data: ExportData) -> Path:
     """Return the leaderboard's path for the file, relative to the folder of all models.
 
     Raises CurateError if the result has no temperature, such as for `curate evaluate --samples`.
@@ -211,7 +214,7 @@ def leaderboard_path(data: ExportData) -> Path:
             "--to lcb, which needs none."
         )
     name = f"Scenario.codegeneration_{result.k}_{float(result.sampling['temperature'])}_eval_all.json"
-    return Path(short_model_name(result.model)) / name
+    return Path(shorten_model_name(result.model)) / name
 
 
 def format_leaderboard(data: ExportData, selection: LiveCodeBenchSelection) -> str:
@@ -228,8 +231,8 @@ def format_leaderboard(data: ExportData, selection: LiveCodeBenchSelection) -> s
 
 def _make_leaderboard_entry(row: Row, data: ExportData, verdicts: Mapping[str, list[bool]]) -> dict[str, Any]:
     k = data.result.k
-    records = data.records.get(_problem_id(row), ())
-    graded = verdicts.get(_problem_id(row), [False] * k)
+    records = data.records.get(_format_problem_id(row), ())
+    graded = verdicts.get(_format_problem_id(row), [False] * k)
     text = {name: optional_text(row[name]) for name in (*_COLUMNS, *_OPTIONAL)}
     return {
         **{

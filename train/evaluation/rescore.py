@@ -16,10 +16,10 @@ from curate.prompt import read_prompt
 from curate.trust import SUSPECTS, UNVERIFIED, TrustPolicy
 from sandbox import Sandbox
 from train.evaluation.codeforces.rating import rate_evaluation
-from train.evaluation.evaluate import CachedExercise, evaluate_cached, sample_key, verdict_digest
+from train.evaluation.evaluate import CachedExercise, build_sample_key, compute_verdict_digest, evaluate_cached
 from train.evaluation.exercises import format_ids, parse_suite, read_exercises
 from train.evaluation.protocols.settings import restore_settings
-from train.evaluation.result_metadata import suite_metadata
+from train.evaluation.result_metadata import collect_suite_metadata
 from train.evaluation.results.result import Result
 from train.evaluation.sample_store import SampleStore, iterate_samples
 from train.evaluation.shortening import Shortening
@@ -48,18 +48,18 @@ class LoadedResult:
     @property
     def samples_path(self) -> Path:
         """Return the path of the samples file. Raises CurateError if there is none."""
-        path = samples_path(self.result.path)
+        path = build_samples_path(self.result.path)
         if not path.is_file():
             raise CurateError(f"{self.result.path} has no stored completions: {path} is missing. {_REEVALUATE_HINT}")
         return path
 
 
-def samples_path(result: Path) -> Path:
+def build_samples_path(result: Path) -> Path:
     return result.with_name(result.name + ".samples.jsonl")
 
 
 def list_sample_keys(problem: ProblemOutcomes) -> list[str]:
-    return [sample_key(problem.samples_digest, number) for number in range(len(problem.correct))]
+    return [build_sample_key(problem.samples_digest, number) for number in range(len(problem.correct))]
 
 
 def load_result(result: Result, suite: str | None = None, extraction: str | None = None) -> LoadedResult:
@@ -83,11 +83,11 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
     found = read_exercises(
         result.location,
         result.window,
-        suite=result.given_suite,
+        suite=result.suite_option,
         trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the result determines the rows in use
         prompt=read_prompt(result.prompt),
         languages=result.languages,
-        settings=restore_settings(result.protocol, result.given_suite),
+        settings=restore_settings(result.protocol, result.suite_option),
     )
     loaded = LoadedResult(result, {exercise.id: exercise for exercise in found})
     if loaded.missing_ids and suite is None:
@@ -145,7 +145,9 @@ def rescore(
     for problem in known:
         exercise = exercises[problem.id]
         exercise = replace(exercise, metadata=_fill_metadata(problem.metadata, exercise.metadata))
-        digest = problem.samples_digest if shortening is None else shortening.samples_digest(problem.samples_digest)
+        digest = problem.samples_digest
+        if shortening is not None:
+            digest = shortening.compute_samples_digest(digest)
         cached.append(CachedExercise.create(exercise, len(problem.correct), digest, dependencies))
         keys |= zip(list_sample_keys(problem), cached[-1].sample_keys, strict=True)
         judges |= dict.fromkeys(cached[-1].sample_keys, cached[-1].judge_digest)
@@ -167,7 +169,11 @@ def rescore(
         evaluation = evaluate_cached(cached, sandbox, samples=store, progress=progress)
         for key, judge in judges.items():
             judged = store.get(key)
-            if judged is not None and judged.verdict and judged.judge_digest == verdict_digest(judge, judged.verdict):
+            if (
+                judged is not None
+                and judged.verdict
+                and judged.judge_digest == compute_verdict_digest(judge, judged.verdict)
+            ):
                 now[key] = judged.verdict
     changes = Counter((before[key], now[key]) for key in judges)
     ids = {problem.id for problem in known}
@@ -176,8 +182,8 @@ def rescore(
         replace(
             result,
             sampling=result.sampling if shortening is None else {**result.sampling, **shortening.as_table()},
-            suite_metadata=suite_metadata(
-                result.given_suite, result.location, result.window, rows, evaluation.outcomes
+            suite_metadata=collect_suite_metadata(
+                result.suite_option, result.location, result.window, rows, evaluation.outcomes
             ),
             outcomes=evaluation.outcomes,
             tokens=evaluation.tokens,

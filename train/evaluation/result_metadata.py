@@ -24,7 +24,7 @@ from sandbox.extras import installed_version
 from train.engine_options import EngineOptions
 from train.evaluation.exercises import NAMES, choose_suite
 from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.results.result import suite_name
+from train.evaluation.results.result import shorten_location
 from train.evaluation.statistics.outcomes import ProblemOutcomes, describe_tests_source
 from train.evaluation.suites import dataset
 from train.evaluation.suites.suite import Exercise
@@ -38,7 +38,7 @@ _CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # equally spaced in between
 _SECONDS = 5.0  # time limit of a request
 
 
-def model_metadata(model: str, base_url: str | None, revision: str | None = None) -> dict[str, Any]:
+def collect_model_metadata(model: str, base_url: str | None, revision: str | None = None) -> dict[str, Any]:
     """Return the metadata of a model, without unknown keys.
 
     base_url  URL of the model's server; None: vLLM in this process
@@ -47,7 +47,7 @@ def model_metadata(model: str, base_url: str | None, revision: str | None = None
     metadata: dict[str, Any] = {"name": model, "base_url": base_url}
     if base_url is not None:
         return metadata | _describe_engine(base_url)
-    digest = quick_weights_digest(Path(model).expanduser())
+    digest = compute_weights_digest(Path(model).expanduser())
     commit = None if digest else _find_commit(model, revision)
     metadata |= {"weights_sha256": digest} if digest else {}
     metadata |= {"revision": commit} if commit else {}
@@ -58,7 +58,7 @@ def list_weight_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*") if path.suffix in _ENDINGS)
 
 
-def quick_weights_digest(folder: Path) -> str | None:
+def compute_weights_digest(folder: Path) -> str | None:
     """Return a digest that identifies the weights in a folder; None if there are none."""
     files = list_weight_files(folder)
     digest = hashlib.sha256()
@@ -66,13 +66,13 @@ def quick_weights_digest(folder: Path) -> str | None:
         size = path.stat().st_size
         digest.update(f"{path.name} {size}\n".encode())
         with path.open("rb") as file:
-            for start, length in _sampled_ranges(size):
+            for start, length in _iterate_sampled_ranges(size):
                 file.seek(start)
                 digest.update(file.read(length))
     return digest.hexdigest() if files else None
 
 
-def _sampled_ranges(size: int) -> Iterator[tuple[int, int]]:
+def _iterate_sampled_ranges(size: int) -> Iterator[tuple[int, int]]:
     """Yield (offset, length) of each range of a file to read."""
     if size <= 2 * _END_BYTES + _CHUNKS * _CHUNK_BYTES:
         yield 0, size
@@ -128,7 +128,7 @@ def _get_json(url: str, path: str) -> dict[str, Any]:
     return reply.json_object() if reply.status == 200 else {}
 
 
-def suite_metadata(
+def collect_suite_metadata(
     suite: str, location: str, window: str, exercises: Sequence[Exercise], outcomes: Sequence[ProblemOutcomes]
 ) -> dict[str, Any]:
     """Return a result's metadata about its suite.
@@ -141,11 +141,11 @@ def suite_metadata(
     days = [problem.metadata.date for problem in outcomes if problem.metadata.date is not None]
     names = "\n".join(exercise.fingerprint for exercise in exercises)
     return {
-        "name": suite or suite_name(location),
+        "name": suite or shorten_location(location),
         "given": suite,
         "location": location,
         **digest,
-        "tests": describe_tests_source(outcomes) or _suite_tests_source(location, suite),
+        "tests": describe_tests_source(outcomes) or _infer_tests_source(location, suite),
         "window": {
             "asked": window,
             "first": str(min(days)) if days else None,
@@ -156,7 +156,7 @@ def suite_metadata(
     }
 
 
-def _suite_tests_source(location: str, suite: str) -> str | None:
+def _infer_tests_source(location: str, suite: str) -> str | None:
     """Return "dataset" for the tests of a dataset, "official" for those of a suite; None if no suite can read the rows.
 
     suite: name of the suite; empty: the only one that can read the rows
@@ -176,7 +176,9 @@ def list_languages(exercises: Sequence[Exercise]) -> tuple[str, ...]:
     return next((judge.languages for judge in judges if isinstance(judge, SuiteJudge)), PYTHON_ONLY)
 
 
-def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptFormat, engine: EngineOptions) -> list[Any]:
+def list_sample_dependencies(
+    model: str, sampling: SamplingParams, prompt: PromptFormat, engine: EngineOptions
+) -> list[Any]:
     """Return the inputs of samples, except the exercise and the seed, as JSON values.
 
     Name and, for a folder, sizes and times of weight files identify a model. Default prompt and engine add nothing, so
@@ -190,6 +192,6 @@ def sample_dependencies(model: str, sampling: SamplingParams, prompt: PromptForm
     return [[model, *files], sampling.as_table(), *([more] if any(more.values()) else [])]
 
 
-def verdict_dependencies(packages: Iterable[Package]) -> list[Any]:
+def list_verdict_dependencies(packages: Iterable[Package]) -> list[Any]:
     """Return the inputs of verdicts besides the exercise, as JSON values: the importable packages."""
     return [asdict(package) for package in packages]

@@ -42,7 +42,7 @@ class SampleRecord:
 _read = partial(from_json, SampleRecord, ignore_unknown=True)
 
 
-def pending_path(path: Path) -> Path:
+def get_unjudged_path(path: Path) -> Path:
     return path.with_name(path.name + ".unjudged")
 
 
@@ -56,7 +56,7 @@ class SampleStore(Closeable):
         path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             self._judged = stack.enter_context(ResultJournal(path))
-            self._unjudged = stack.enter_context(ResultJournal(pending_path(path)))
+            self._unjudged = stack.enter_context(ResultJournal(get_unjudged_path(path)))
             self._journals = stack.pop_all()
 
     def get(self, key: str) -> SampleRecord | None:
@@ -87,5 +87,5 @@ def iterate_samples(path: Path, keys: Collection[str]) -> Iterator[tuple[str, Sa
     """
     judged = JournalRecords.open(path, _read).select(keys)
     yield from judged.items()
-    if (unjudged := pending_path(path)).exists():
+    if (unjudged := get_unjudged_path(path)).exists():
         yield from JournalRecords.open(unjudged, _read).select(key for key in keys if key not in judged).items()

@@ -40,7 +40,7 @@ class Shortening:
         """Return the values of a result's section `sampling`."""
         return {"max_tokens": self.max_tokens, "cut_by_tokenizer": self.tokenizer_name}
 
-    def samples_digest(self, digest: str) -> str:
+    def compute_samples_digest(self, digest: str) -> str:
         return hashlib.sha256(f"{digest} cut at {self.max_tokens}".encode()).hexdigest()[:32]
 
     def shorten(self, record: SampleRecord) -> SampleRecord:

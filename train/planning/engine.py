@@ -106,7 +106,7 @@ class SimulatedSample:
     versions: list[tuple[int, int]] = field(default_factory=list)  # (version, tokens sampled before it)
 
 
-class TimedEngine:
+class SimulatedEngine:
     """A simulated engine. Only `advance` moves its clock."""
 
     def __init__(self, rates: EngineTimings, *, version: int = 0) -> None:
@@ -135,9 +135,9 @@ class TimedEngine:
     def load_weights(self, version: int) -> None:
         self.version = version
         self._loads.append((version, self._steps))
-        self._add_busy_time(self._rates.load_seconds + self._prefill_seconds(self._context, self._pairs))
+        self._add_busy_time(self._rates.load_seconds + self._compute_prefill_seconds(self._context, self._pairs))
 
-    def next_event(self) -> float:
+    def find_next_event(self) -> float:
         """Return the time at which the next completion finishes or the cache is full."""
         return self._find_next()[0]
 
@@ -158,7 +158,7 @@ class TimedEngine:
         if now > self._now:
             spare = now - max(self._now, self._busy_until)
             if self._running and spare > 0:
-                self._add_steps(self._steps_within(spare), spare)
+                self._add_steps(self._compute_steps_within(spare), spare)
             self._now = now
         return finished
 
@@ -172,7 +172,7 @@ class TimedEngine:
             sample.first_step = self._steps - sample.n_sampled
             sample.n_loads = len(self._loads) - 1
             self._change_context(tokens, 1)
-            self._add_busy_time(self._prefill_seconds(tokens, tokens * tokens / 2))
+            self._add_busy_time(self._compute_prefill_seconds(tokens, tokens * tokens / 2))
             heappush(self._running, (sample.first_step + sample.tokens, sample.key, sample))
 
     def _preempt(self) -> None:
@@ -193,7 +193,7 @@ class TimedEngine:
         self._context += sign * tokens
         self._pairs += sign * tokens * tokens / 2
 
-    def _prefill_seconds(self, tokens: float, pairs: float) -> float:
+    def _compute_prefill_seconds(self, tokens: float, pairs: float) -> float:
         return tokens * self._rates.prefill_seconds_per_token + pairs * self._rates.prefill_seconds_per_pair
 
     def _add_busy_time(self, seconds: float) -> None:
@@ -216,18 +216,18 @@ class TimedEngine:
             steps, n_running = self._running[0][0] - self._steps, len(self._running)
             if n_running > 1:  # a single completion is never preempted
                 steps = min(steps, max(0.0, (self._rates.cache_tokens - self._context) / n_running))
-            linear, square = self._step_costs()
+            linear, square = self._compute_step_costs()
             seconds = steps * (linear + steps * square)
             self._next = max(self._now, self._busy_until) + seconds, steps, seconds
         return self._next
 
-    def _steps_within(self, seconds: float) -> float:
-        linear, square = self._step_costs()
+    def _compute_steps_within(self, seconds: float) -> float:
+        linear, square = self._compute_step_costs()
         if square == 0:
             return seconds / linear
         return (sqrt(linear * linear + 4 * square * seconds) - linear) / (2 * square)
 
-    def _step_costs(self) -> tuple[float, float]:
+    def _compute_step_costs(self) -> tuple[float, float]:
         """Return the seconds of a step, and half of the increase per step due to the growing context."""
         rates, completions, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
         linear = rates.step_seconds + completions * rates.step_seconds_per_completion + self._context * of_context

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from train.asynchronous.staleness import dispatch_capacity, select_batch
 from train.learning.flops import attention_pairs
-from train.planning.engine import EngineTimings, LearnerTimings, SimulatedSample, TimedEngine
+from train.planning.engine import EngineTimings, LearnerTimings, SimulatedEngine, SimulatedSample
 
 _PRECISION = 0.05  # half of the 95% confidence interval of the step time, as a share of it
 _MIN_CYCLES, _MAX_CYCLES = 5, 60
@@ -146,7 +146,7 @@ class _Run:
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._n_events = self._event = 0
-        self._engines = [TimedEngine(layout.engine) for _ in range(layout.engines)]
+        self._engines = [SimulatedEngine(layout.engine) for _ in range(layout.engines)]
         self._engine_events = [0] * layout.engines  # number of each engine's next event
         self._groups: dict[int, _Group] = {}  # dispatched groups, neither trained on nor rejected
         self._ready: list[tuple[int, int]] = []  # (start version, number) of each trainable group
@@ -163,7 +163,7 @@ class _Run:
         self._dispatch_groups()
         cycles: list[float] = []  # seconds, without the first one
         first = self._run_cycle()
-        while len(cycles) < max_cycles and _relative_error(cycles) > _PRECISION:
+        while len(cycles) < max_cycles and _compute_relative_error(cycles) > _PRECISION:
             start = self._now
             last = self._run_cycle()
             cycles.append(last.published - start)
@@ -173,7 +173,7 @@ class _Run:
         return SimulationResult(
             n_steps=len(measured),
             step_seconds=seconds / len(measured),
-            step_seconds_error=_relative_error(cycles),
+            step_seconds_error=_compute_relative_error(cycles),
             tokens_per_second=tokens / seconds,
             learner_idle_share=1 - (last.learner_seconds - first.learner_seconds) / seconds,
             engine_idle_share=1 - (last.engine_seconds - first.engine_seconds) / seconds / self._layout.engines,
@@ -233,7 +233,9 @@ class _Run:
             return
         self._ready = [each for each in self._ready if each[1] not in set(numbers)]
         groups = [self._groups.pop(number).finished for number in numbers]
-        spans = [span for group in groups for sample in group for span in _staleness_spans(sample, self._n_taken)]
+        spans = [
+            span for group in groups for sample in group for span in _iterate_staleness_spans(sample, self._n_taken)
+        ]
         self._n_taken += 1
         rates, prompt = self._layout.learner, self._workload.prompt_tokens
         tokens = sum(sample.tokens for group in groups for sample in group)
@@ -308,7 +310,7 @@ class _Run:
             if self._has_room(engine):
                 heappush(least, (engine.n_pending, number))
 
-    def _may_dispatch(self, engine: TimedEngine) -> bool:
+    def _may_dispatch(self, engine: SimulatedEngine) -> bool:
         n_open, prompts, staleness = len(self._groups), self._workload.groups, self._mode.staleness
         return (
             dispatch_capacity(
@@ -317,13 +319,13 @@ class _Run:
             > 0
         )
 
-    def _has_room(self, engine: TimedEngine) -> bool:
+    def _has_room(self, engine: SimulatedEngine) -> bool:
         return (
             not engine.n_pending or engine.n_pending + self._workload.completions <= self._layout.engine.max_concurrent
         )
 
     def _schedule_engine(self, number: int) -> None:
-        at = self._engines[number].next_event()
+        at = self._engines[number].find_next_event()
         if at < inf:
             self._engine_events[number] = self._schedule(at, partial(self._handle_engine_event, number))
 
@@ -343,13 +345,13 @@ class _Run:
         return self._n_events
 
 
-def _staleness_spans(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
+def _iterate_staleness_spans(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
     """Yield (staleness, number of tokens) of each span of a sample, for training at this version."""
     for (sampled_by, start), (_, end) in pairwise([*sample.versions, (version, sample.tokens)]):
         yield version - sampled_by, end - start
 
 
-def _relative_error(cycles: Sequence[float]) -> float:
+def _compute_relative_error(cycles: Sequence[float]) -> float:
     """Return half of the 95% confidence interval of the mean, as a share of the mean; inf for too few cycles."""
     if len(cycles) < _MIN_CYCLES:
         return inf

@@ -61,30 +61,32 @@ def find_best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, w
 
     Return None if the GPUs are too few for this mode.
     """
-    splits = list(list_candidate_splits(mode, cluster))
+    splits = list(iterate_candidate_splits(mode, cluster))
     if not splits:
         return None
     engine = estimate_engine_timings(model, cluster.gpu, gpus=cluster.tensor_parallel)
 
-    def layout(learner_gpus: float, engines: int) -> Layout:
+    def build_layout(learner_gpus: float, engines: int) -> Layout:
         return Layout(engines, engine, estimate_learner_timings(model, cluster.gpu, gpus=learner_gpus))
 
     @cache
-    def speed(index: int) -> float:
+    def simulate_speed(index: int) -> float:
         learner_gpus, engines = splits[index]
         groups = ceil(workload.groups / min(_MAX_SCALE, max(1, engines // _MIN_ENGINES)))
         scale = groups / workload.groups
-        small = layout(learner_gpus * scale, max(1, round(engines * scale)))
+        small = build_layout(learner_gpus * scale, max(1, round(engines * scale)))
         return simulate(mode, replace(workload, groups=groups), small, max_cycles=1).tokens_per_second / scale
 
     fastest, before = min(1, len(splits) - 1), -1
     while fastest != before:
         before = fastest
-        fastest = max((index for index in (before, before - 1, before + 1) if 0 <= index < len(splits)), key=speed)
-    return GpuSplit(mode, *splits[fastest], simulate(mode, workload, layout(*splits[fastest])))
+        fastest = max(
+            (index for index in (before, before - 1, before + 1) if 0 <= index < len(splits)), key=simulate_speed
+        )
+    return GpuSplit(mode, *splits[fastest], simulate(mode, workload, build_layout(*splits[fastest])))
 
 
-def list_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
+def iterate_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
     """Yield (GPUs of the learner, number of engines)."""
     multiple = cluster.learner_multiple
     if mode.pipeline == "sync":  # learner and engines take turns on all GPUs

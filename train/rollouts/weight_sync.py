@@ -14,7 +14,7 @@ from train.errors import ParityError, SamplerError
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
 from train.rollouts.groups import Group
-from train.sampling.proof import PARITY_METRIC, logprob_differences
+from train.sampling.proof import PARITY_METRIC, measure_logprob_differences
 from train.sampling.protocol import SampledCompletion, Sampler, SamplingParams, UpdatableSampler
 from train.weights.manifest import Probe
 
@@ -67,7 +67,9 @@ def compare_samples(
     if {version} != {token_version for each in completions for token_version in each.versions}:
         raise ParityError(f"the sampler reports that its weights are not version {version}")
     by_learner = learner.compute_logprobs([_to_sequence(each.prompt_ids, each.token_ids) for each in completions])
-    metrics = logprob_differences([logp_T.tolist() for logp_T in by_learner], [each.logprobs for each in completions])
+    metrics = measure_logprob_differences(
+        [logp_T.tolist() for logp_T in by_learner], [each.logprobs for each in completions]
+    )
     error = metrics[PARITY_METRIC]
     if not error <= max_error:
         raise ParityError(

@@ -93,7 +93,7 @@ class MetricsLog:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step. A second call for the same step adds to the first."""
-        values = {name: _finite_or_none(value) for name, value in metrics.items()}
+        values = {name: _replace_nonfinite(value) for name, value in metrics.items()}
         _append(self._folder / METRICS, [{"step": step, **values}])
         known = {name: value for name, value in metrics.items() if isfinite(value)}
         self._open_board(step)
@@ -108,7 +108,7 @@ class MetricsLog:
         """Write some completions with their verdicts and rewards."""
         lines = (
             {"step": step, "problem": one.problem_id, "text": one.text, "verdict": one.verdict,
-             "reward": _finite_or_none(one.reward)}
+             "reward": _replace_nonfinite(one.reward)}
             for one in rollouts
         )  # fmt: skip
         _append(self._folder / SAMPLES, lines)
@@ -167,7 +167,7 @@ def _append(path: Path, new_lines: Iterable[Mapping[str, Any]]) -> None:
         file.write("".join(json.dumps(line) + "\n" for line in new_lines))
 
 
-def _finite_or_none(value: float) -> float | None:
+def _replace_nonfinite(value: float) -> float | None:
     """Return None for nan and infinity, which JSON lacks."""
     return value if isfinite(value) else None
 

@@ -27,8 +27,8 @@ from train.errors import ConfigError, NoRunError
 from train.evaluation.codeforces.rating import rate_evaluation
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import has_dates, parse_suite, read_exercises
-from train.evaluation.result_metadata import list_languages, model_metadata, suite_metadata
-from train.evaluation.results.result import Result, read_result, suite_name
+from train.evaluation.result_metadata import collect_model_metadata, collect_suite_metadata, list_languages
+from train.evaluation.results.result import Result, read_result, shorten_location
 from train.evaluation.sample_store import SampleStore
 from train.evaluation.suites import dataset
 from train.evaluation.suites.suite import Exercise
@@ -122,7 +122,7 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
 
 def metric_suite_name(suite: str, location: str) -> str:
     """Return the name of a suite in metrics and folders: for a dataset, its folder's."""
-    return suite_name(location) if suite in ("", dataset.NAME) else suite
+    return shorten_location(location) if suite in ("", dataset.NAME) else suite
 
 
 _PENDING = ".pending"
@@ -220,8 +220,10 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
             path = result_path(pending.run, suite.name, pending.step)
             path.parent.mkdir(parents=True, exist_ok=True)
             Result(
-                model_metadata(f"{pending.run.resolve().name}/step-{pending.step}", None, engine.vllm.get("revision")),
-                suite_metadata(suite.name, suite.location, suite.window, suite.exercises, evaluation.outcomes),
+                collect_model_metadata(
+                    f"{pending.run.resolve().name}/step-{pending.step}", None, engine.vllm.get("revision")
+                ),
+                collect_suite_metadata(suite.name, suite.location, suite.window, suite.exercises, evaluation.outcomes),
                 {"k": evaluation.k, **sampling.as_table()},
                 config.prompt.as_table(),
                 engine.to_vllm_options(),
@@ -231,7 +233,7 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
                 languages=list_languages(suite.exercises),
                 ratings=rate_evaluation(evaluation.outcomes),
             ).write(path)
-            pending.record_suite_metrics(suite.name, evaluation.metrics())
+            pending.record_suite_metrics(suite.name, evaluation.compute_metrics())
 
 
 def main(folder: str) -> None:

@@ -57,7 +57,7 @@ def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
     # Chunks with fewer values than K have polynomials of lower degree.
     for n_values, together in groupby(chunks, lambda chunk: len(chunk.indices)):
         group = list(together)
-        moduli_C1 = np.array([[injective_modulus(chunk.indices)] for chunk in group])
+        moduli_C1 = np.array([[find_injective_modulus(chunk.indices)] for chunk in group])
         x_CK = np.stack([chunk.indices for chunk in group]) % moduli_C1
         found_CK = interpolate(x_CK, np.stack([chunk.bits for chunk in group]).astype(np.int64))
         content += np.pad(np.hstack([moduli_C1, found_CK]), ((0, 0), (0, K - n_values))).astype(">u2").tobytes()
@@ -81,12 +81,12 @@ def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
     return rows
 
 
-def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tuple[CommitmentDistance, ...]:
+def compute_commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tuple[CommitmentDistance, ...]:
     """Compare commitments, one for each 32 tokens, with the verifier's hidden states in bfloat16."""
     distances = []
     for commitment, start in zip(commitments, range(0, len(hidden_TH), CHUNK_TOKENS), strict=True):
         bits = hidden_TH[start : start + CHUNK_TOKENS].ravel()
-        indices = top_k_indices(bits, K)
+        indices = select_top_k_indices(bits, K)
         claimed = evaluate_polynomials(commitment[None, 1:], (indices % commitment[0])[None])[0]
         own = bits[indices].astype(np.int64)
         same = (claimed >> _EXPONENT_SHIFT) & _EXPONENT == (own >> _EXPONENT_SHIFT) & _EXPONENT
@@ -95,7 +95,7 @@ def commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tu
     return tuple(distances)
 
 
-def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
+def select_top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
     """Return the indices of the k largest absolute values, or all indices if there are fewer.
 
     Ties go to the lower index, so equal bits give equal indices.
@@ -109,7 +109,7 @@ def top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
     return np.concatenate([above, equal]).astype(np.int64)
 
 
-def injective_modulus(indices: Int64Array) -> int:
+def find_injective_modulus(indices: Int64Array) -> int:
     """Return the largest modulus up to PRIME under which the indices, far fewer than PRIME, stay distinct."""
     modulus = PRIME
     while len(np.unique(indices % modulus)) < len(indices):

@@ -19,7 +19,7 @@ from torch import Tensor
 from train import config
 from train.child import RestartBudget
 from train.errors import ParityError, SamplerError, TransferError
-from train.sampling.engine_spec import clear_trainer_environment, cuda_visible_devices, split_gpus_by_engine
+from train.sampling.engine_spec import clear_trainer_environment, resolve_visible_devices, split_gpus_by_engine
 from train.sampling.proof import CHECKED_SHARE_METRIC, prove
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.weights.manifest import Probe, WeightManifest
@@ -217,7 +217,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
     threading.Thread(target=_end_with_parent, daemon=True).start()
     clear_trainer_environment()
     try:
-        os.environ["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices(gpus)
+        os.environ["CUDA_VISIBLE_DEVICES"] = resolve_visible_devices(gpus)
         from train.sampling.vllm import VllmSampler
 
         sampler, source = VllmSampler(model, **options), SharedMemoryTransport()

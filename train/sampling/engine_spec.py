@@ -70,7 +70,7 @@ def split_gpus_by_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tupl
     return [tuple(gpus[first : first + tensor_parallel]) for first in range(0, len(gpus), tensor_parallel)]
 
 
-def cuda_visible_devices(gpus: Sequence[int]) -> str:
+def resolve_visible_devices(gpus: Sequence[int]) -> str:
     """Return CUDA_VISIBLE_DEVICES for these GPUs, indices into the run's own CUDA_VISIBLE_DEVICES.
 
     Raises SamplerError if an index is out of range.

@@ -204,7 +204,7 @@ class HttpSampler:
                 f"no server responds at {self._url}: {error}. Start one, for example: vllm serve {self._model}"
             ) from error
         if reply.status in (401, 403):
-            raise self._permanent_error(reply.status, reply)
+            raise self._build_permanent_error(reply.status, reply)
         if reply.status != 200 and not is_transient(reply.status):  # no list of models
             return _Model()
         try:
@@ -237,7 +237,7 @@ class HttpSampler:
         while not self._closed.is_set():
             n_attempts += 1
             try:
-                completion = self._attempt(path, request, sampling)
+                completion = self._send_once(path, request, sampling)
             except _TransientFailure as failure:
                 now = time.monotonic()
                 first_failed = first_failed or now
@@ -255,7 +255,7 @@ class HttpSampler:
                 return completion
         raise SamplerError("the sampler was closed while it was sampling")
 
-    def _attempt(self, path: str, request: Mapping[str, Any], sampling: SamplingParams) -> SampledCompletion:
+    def _send_once(self, path: str, request: Mapping[str, Any], sampling: SamplingParams) -> SampledCompletion:
         """Send a request once. Raises _TransientFailure, and the errors of `_complete`."""
         limit_name = self._limit_name  # another thread may change it
         body = json.dumps({limit_name if name == _LIMIT else name: value for name, value in request.items()})
@@ -274,7 +274,7 @@ class HttpSampler:
             status = error.code  # a gateway sent status 200 before the error
         if status == 400 and limit_name == _LIMIT and error is not None and _requires_new_limit(error):
             self._limit_name = _NEW_LIMIT
-            return self._attempt(path, request, sampling)
+            return self._send_once(path, request, sampling)
         if status in _REFUSED_PROMPT and (status != 400 or error is not None):
             raise ValueError(f"{status}, {_format_reason(reply)}")
         if status in (200, 400) or is_transient(status):
@@ -283,9 +283,9 @@ class HttpSampler:
                 is_rate_limit=status == _RATE_LIMITED,
                 retry_after_seconds=reply.retry_after_seconds,
             )
-        raise self._permanent_error(status, reply)
+        raise self._build_permanent_error(status, reply)
 
-    def _permanent_error(self, status: int, reply: HttpResponse) -> SamplerError:
+    def _build_permanent_error(self, status: int, reply: HttpResponse) -> SamplerError:
         return SamplerError(
             f"the server at {self._url} returned {status}, {_format_reason(reply)}.{_ADVICE.get(status, '')}"
         )

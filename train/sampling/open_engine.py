@@ -51,7 +51,7 @@ def open_engine(config: Config) -> UpdatableSampler:
     if config.engine.kind == "vllm" and config.engine.gpus:
         from train.sampling.engine_processes import EngineProcesses
 
-        spec = engine_spec(config)
+        spec = build_engine_spec(config)
         return EngineProcesses(spec.model, config.engine, _build_vllm_options(config, spec))
     if config.engine.kind == "vllm":
         return SamplerThread(lambda: open_engine_in_process(config), seconds=config.engine.load_seconds)
@@ -69,7 +69,7 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
             "engine.gpus: the trainer has several ranks, and no rank can hold the engine. Name GPUs without a rank, "
             "for example the last ones of the machine"
         )
-    spec = engine_spec(config)
+    spec = build_engine_spec(config)
     if engine.kind == "transformers":
         from train.sampling.transformers import TransformersSampler
 
@@ -88,13 +88,16 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
     return VllmSampler(spec.model, **options)
 
 
-def engine_spec(config: Config, run: str = "") -> EngineSpec:
+def build_engine_spec(config: Config, run: str = "") -> EngineSpec:
     """Return the engine spec of a run. Raises ConfigError for impossible settings."""
     path = Path(config.model.path).expanduser()
-    context_tokens = _context_tokens(config, str(path))
+    context_tokens = _compute_context_tokens(config, str(path))
     model = str(path.resolve() if path.exists() else path)
     engine = config.engine
-    run_options: dict[str, Any] = {"whole_leases": not config.rollout.interrupt, "sampling": _sampling_params(config)}
+    run_options: dict[str, Any] = {
+        "whole_leases": not config.rollout.interrupt,
+        "sampling": _build_sampling_params(config),
+    }
     if engine.kind != "vllm":
         return EngineSpec(run, model, engine.kind, context_tokens, **run_options)
     options = EngineOptions(engine.concurrency or None, engine.options).to_vllm_options()
@@ -109,7 +112,7 @@ def engine_spec(config: Config, run: str = "") -> EngineSpec:
     return EngineSpec(run, model, engine.kind, context_tokens, options, **run_options)
 
 
-def _sampling_params(config: Config) -> tuple[SamplingParams, ...]:
+def _build_sampling_params(config: Config) -> tuple[SamplingParams, ...]:
     evaluation, longest = config.evaluation, max(stage.max_tokens for stage in config.stages)
     training = SamplingParams(config.rollout.temperature, 1.0, longest, logprobs=True)
     if evaluation.where == "own" or not (evaluation.dataset or evaluation.suites):
@@ -122,7 +125,7 @@ def _build_vllm_options(config: Config, spec: EngineSpec) -> dict[str, Any]:
     return {**spec.vllm, **transfer, "template_arguments": dict(config.prompt.chat_arguments)}
 
 
-def _context_tokens(config: Config, path: str) -> int:
+def _compute_context_tokens(config: Config, path: str) -> int:
     """Return the maximum tokens of prompt and completion. Raises ConfigError if the model's context is too short."""
     longest_of_stages = max(stage.max_tokens for stage in config.stages)
     longest = max(longest_of_stages, config.evaluation.max_tokens if config.evaluation.where != "own" else 0)

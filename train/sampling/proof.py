@@ -76,7 +76,7 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
             "engine.max_model_len"
         ) from refusal
     compared = [values[len(values) - len(sent) :] for sent, values in zip(probe.logprobs, by_engine, strict=True)]
-    metrics = logprob_differences(probe.logprobs, compared)
+    metrics = measure_logprob_differences(probe.logprobs, compared)
     if not metrics[PARITY_METRIC] <= manifest.max_error:
         raise ParityError(
             f"after weight update {manifest.version} sampler and learner differ: for {sum(map(len, compared))} fixed "
@@ -86,7 +86,7 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
     return metrics
 
 
-def logprob_differences(
+def measure_logprob_differences(
     by_learner: Sequence[Sequence[float]], by_engine: Sequence[Sequence[float]]
 ) -> dict[str, float]:
     """Return metrics of the differences between log-probabilities, given as one list per sequence.

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 _CLOSE_SECONDS = 60.0  # time limit for the step in progress
 
 
-def start_timeout(seconds: float) -> SamplerError:
+def build_start_timeout(seconds: float) -> SamplerError:
     return SamplerError(f"the engine did not start within engine.load_seconds = {seconds:g} s; set a higher value")
 
 
@@ -52,7 +52,7 @@ class SamplerThread:
         try:
             self._sampler = self._submit(build).result(seconds)
         except TimeoutError as error:
-            raise start_timeout(seconds) from error
+            raise build_start_timeout(seconds) from error
 
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams

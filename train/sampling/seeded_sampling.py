@@ -25,7 +25,7 @@ from train.sampling.commitment import (
     K,
     TopValues,
     commit_top_values,
-    top_k_indices,
+    select_top_k_indices,
 )
 
 _WORD = 0xFFFFFFFF  # mask of 32-bit words, stored in 64 bits
@@ -44,13 +44,13 @@ def sample_tokens(
     scaled_BV = logits_BV.float() / (temperature or 1.0)
     noisy_BV = scaled_BV
     if temperature:
-        noisy_BV = scaled_BV + gumbel_tensor(seeds, positions, logits_BV.shape[1], logits_BV.device)
+        noisy_BV = scaled_BV + generate_gumbel_tensor(seeds, positions, logits_BV.shape[1], logits_BV.device)
     tokens_B = noisy_BV.argmax(1)
     logp_B = scaled_BV.gather(1, tokens_B[:, None])[:, 0] - scaled_BV.logsumexp(1)
     return tokens_B, logp_B, noisy_BV
 
 
-def gumbel_tensor(
+def generate_gumbel_tensor(
     seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: torch.device | str = "cpu"
 ) -> Tensor:
     """Return the noise of B samples, as a (B, V) tensor in float32, for seeds from 0 to 2^64 - 1."""
@@ -125,11 +125,11 @@ def _select_top_values(rows_TH: Tensor) -> TopValues:
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
-    chosen = top_k_indices(bits, K)
+    chosen = select_top_k_indices(bits, K)
     return TopValues(indices[chosen], bits[chosen])
 
 
-def bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
+def get_bfloat16_bits(hidden: Tensor) -> Bfloat16Bits:
     """Return the bits of numbers rounded to bfloat16, on the CPU."""
     bits = hidden.detach().to(torch.bfloat16).contiguous().view(torch.int16)
     return bits.cpu().numpy().view(np.uint16)

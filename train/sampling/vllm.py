@@ -180,7 +180,7 @@ class VllmSampler(TextSampler):
     def checksums(self, tensors: Sequence[SentTensor]) -> dict[str, str]:
         specs = [(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
         with self._lock, _translate_errors("vLLM did not report its weights"):
-            parts = self._llm.collective_rpc("partial_checksums", args=(specs,))
+            parts = self._llm.collective_rpc("compute_partial_checksums", args=(specs,))
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in specs})
 
     def sleep(self) -> None:
@@ -254,7 +254,7 @@ class VllmSampler(TextSampler):
             outputs = self._context.run(self._engine.step)
             self._finished += [output for output in outputs if output.finished]
         except Exception as error:  # an exit of the engine's process, out of memory, a failed kernel
-            raise SamplerError(f"vLLM has failed: {_last_line(error)}. The same command continues.") from error
+            raise SamplerError(f"vLLM has failed: {_extract_last_line(error)}. The same command continues.") from error
 
     def _take_commitments(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
         """Return commitments and log-probabilities of finished verifiable completions. The caller holds `_lock`."""
@@ -370,9 +370,9 @@ def _translate_errors(failure: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise SamplerError(f"{failure}: {_last_line(error)}") from error
+        raise SamplerError(f"{failure}: {_extract_last_line(error)}") from error
 
 
-def _last_line(error: Exception) -> str:
+def _extract_last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and "errors.pydantic.dev" not in line]
     return lines[-1] if lines else type(error).__name__

@@ -47,7 +47,9 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
     return list(copies.placements)
 
 
-def partial_checksums(regions: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]) -> list[PartialChecksum]:
+def compute_partial_checksums(
+    regions: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]
+) -> list[PartialChecksum]:
     """Return the partial checksums of the modules' current weights, except in unknown layouts."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     by_parameter: dict[tuple[int, str], list[LoadedRegion]] = defaultdict(list)
@@ -122,7 +124,7 @@ def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, s
                 if hasattr(tensor, "weight_loader"):  # a reload's loaders wait until a layer is complete
                     tensor.weight_loader = layerwise._get_original_loader(tensor)
         yield {
-            _storage_id(tensor): (module, name, tensor)
+            _get_storage_id(tensor): (module, name, tensor)
             for module in model.modules()
             for name, tensor in module.named_parameters(recurse=False)
         }
@@ -138,7 +140,7 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._parameters = parameters
-        self._names = {_storage_id(tensor): name for name, tensor in tensors.items()}
+        self._names = {_get_storage_id(tensor): name for name, tensor in tensors.items()}
         self.placements: list[LoadedRegion] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -150,8 +152,8 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
     def _record(self, target: Tensor, source: Tensor) -> None:
-        name = self._names.get(_storage_id(source))
-        if name is not None and (entry := self._parameters.get(_storage_id(target))) is not None:
+        name = self._names.get(_get_storage_id(source))
+        if name is not None and (entry := self._parameters.get(_get_storage_id(target))) is not None:
             module, parameter, whole = entry
             found = LoadedRegion(
                 name, _make_region(source), module, parameter, _make_region(target), tuple(whole.shape)
@@ -159,7 +161,7 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.placements.append(found)
 
 
-def _storage_id(tensor: Tensor) -> int:
+def _get_storage_id(tensor: Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 

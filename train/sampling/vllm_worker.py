@@ -35,11 +35,11 @@ class WorkerExtension:
     def load_files(self, paths: Sequence[str]) -> None:
         self.reload_weights(weights_iterator=append_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
-    def partial_checksums(self, specs: Sequence[TensorSpec]) -> list[PartialChecksum]:
+    def compute_partial_checksums(self, specs: Sequence[TensorSpec]) -> list[PartialChecksum]:
         """Return this process's partial checksums of tensors with these specs."""
         if self._traced is None or self._traced[0] != specs:
             self._traced = specs, vllm_weights.trace_loaded_regions(self.model_runner.get_model(), specs)
-        return vllm_weights.partial_checksums(self._traced[1], specs)
+        return vllm_weights.compute_partial_checksums(self._traced[1], specs)
 
     def hook_output_layer(self) -> None:
         """Start recording hidden states. Called once, before the first verifiable request."""

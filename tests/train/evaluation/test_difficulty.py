@@ -23,7 +23,7 @@ from curate.prompt import PromptFormat
 from curate.trust import ONLY_TRUSTED, TrustPolicy
 from sandbox import ExecutionLost, RefereeError, Sandbox, SandboxOptions
 from train.errors import SamplerError
-from train.evaluation.difficulty import DifficultySettings, _samples_digest, measure_difficulty
+from train.evaluation.difficulty import DifficultySettings, _compute_samples_digest, measure_difficulty
 from train.sampling.protocol import SampledCompletion
 
 NAMES = sorted(tiny_world.PROBLEMS)
@@ -267,7 +267,7 @@ def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
         DifficultySettings("m", prompt=PromptFormat("s")),
         DifficultySettings("m", engine={"dtype": "half"}),
     ]
-    names = [_samples_digest(problem, settings, ()) for settings in ways]
+    names = [_compute_samples_digest(problem, settings, ()) for settings in ways]
     assert names[0] == "9e0566a444da0f62feb12c7a51b33a89"
     assert len(set(names)) == 3
 

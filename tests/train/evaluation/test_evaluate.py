@@ -16,10 +16,10 @@ from curate.prompt import PromptFormat
 from sandbox import Case, RefereeError, Sandbox, SandboxError, Suite
 from train.engine_options import EngineOptions, RequestOptions
 from train.errors import SamplerError
-from train.evaluation.evaluate import evaluate, sample_fingerprint
+from train.evaluation.evaluate import compute_sample_fingerprint, evaluate
 from train.evaluation.exercises import read_exercises
 from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.result_metadata import sample_dependencies
+from train.evaluation.result_metadata import list_sample_dependencies
 from train.evaluation.sample_store import SampleStore
 from train.evaluation.suites.suite import Exercise
 from train.sampling.open_engine import open_sampler
@@ -72,7 +72,7 @@ def test_the_model_solves_the_problems_that_it_was_taught(found):
 
 
 def test_its_metrics_are_shares(found):
-    metrics = found.metrics()
+    metrics = found.compute_metrics()
     assert metrics["eval/pass@1"] == found.summary.pass_at_1
     assert metrics[f"eval/pass@{K}"] == found.pass_at_k
     assert metrics["eval/clipped_ratio"] == found.summary.n_truncated / 48
@@ -121,7 +121,7 @@ def test_a_cut_off_answer_is_judged_by_the_program_in_it(asked, box):
     found = evaluate([sum_], answering(tiny_world.PROBLEMS["sum"][1][0] + "\nAnd so", "length"), box, k=2)
     numbers = found.summary
     assert (numbers.pass_at_1, numbers.n_truncated, numbers.n_truncated_correct) == (1, 2, 2)
-    assert found.metrics()["eval/clipped_correct_ratio"] == 1
+    assert found.compute_metrics()["eval/clipped_correct_ratio"] == 1
 
 
 class Lost(Sandbox):
@@ -212,16 +212,18 @@ def test_the_result_names_prompt_and_engine_and_another_prompt_draws_other_sampl
 def test_samples_of_the_default_prompt_have_the_names_that_they_always_had():
     """Existing journals continue."""
     exercise = Exercise("a", PromptFormat().build_chat("s", "", Suite([])), SuiteJudge(Suite([Case("1", "2")])))
-    settings = sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2}))
-    assert sample_fingerprint(exercise, settings, 0) == "4766e941eb5a8f20824bdf7c768cd79d"
+    settings = list_sample_dependencies(
+        "m", SamplingParams(), PromptFormat(), EngineOptions(8, {"tensor_parallel_size": 2})
+    )
+    assert compute_sample_fingerprint(exercise, settings, 0) == "4766e941eb5a8f20824bdf7c768cd79d"
 
 
 def test_samples_that_were_asked_with_other_fields_have_other_names():
     def settings(**fields):
         engine = EngineOptions(request=RequestOptions(fields, max_seconds=9.0))
-        return sample_dependencies("m", SamplingParams(), PromptFormat(), engine)
+        return list_sample_dependencies("m", SamplingParams(), PromptFormat(), engine)
 
-    assert settings() == sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions())
+    assert settings() == list_sample_dependencies("m", SamplingParams(), PromptFormat(), EngineOptions())
     assert json.dumps(settings(a=1, b=2)) == json.dumps(settings(b=2, a=1))
     assert len({json.dumps(each) for each in (settings(), settings(a=1), settings(a=2), settings(a=None))}) == 4
 

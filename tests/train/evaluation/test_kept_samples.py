@@ -10,7 +10,7 @@ from curate.errors import CurateError
 from sandbox import Case, Limits, RefereeError, Sandbox, Suite
 from train.evaluation.evaluate import evaluate
 from train.evaluation.judges.judge import SuiteJudge
-from train.evaluation.sample_store import SampleStore, iterate_samples, pending_path
+from train.evaluation.sample_store import SampleStore, get_unjudged_path, iterate_samples
 from train.evaluation.suites.suite import Exercise
 from train.sampling.protocol import SampledCompletion
 
@@ -100,9 +100,9 @@ class WithoutReferee(Sandbox):
 def test_answers_without_a_verdict_are_kept_and_judged_later(path, box):
     with WithoutReferee(workers=1) as broken:
         assert evaluated(path, 7, broken, model).summary.n_no_verdict == 6
-    assert len(pending_path(path).read_text().splitlines()) == 6
+    assert len(get_unjudged_path(path).read_text().splitlines()) == 6
     assert evaluated(path, 7, box, silent_model) == evaluate([exercise(7)], model, box, k=6)
-    assert not pending_path(path).exists()
+    assert not get_unjudged_path(path).exists()
 
 
 @pytest.mark.parametrize("lost_bytes", [1, 40, 400])
@@ -125,7 +125,7 @@ def test_a_damaged_line_is_refused_and_once_deleted_costs_one_sample(path, box, 
     with pytest.raises(CurateError, match="r.json.samples.jsonl is damaged: no record at line 3.* sed -i '3d' "):
         evaluated(path, 7, box, silent_model)
     assert path.read_text() == "".join(lines)
-    assert not pending_path(path).exists()
+    assert not get_unjudged_path(path).exists()
     path.write_text("".join(lines[:2] + lines[3:]))
     n_asked = 0
 

@@ -13,7 +13,7 @@ from source_rows import livecodebench_row, write_jsonl
 from sandbox import Sandbox
 from train.evaluation.evaluate import evaluate
 from train.evaluation.exercises import read_exercises
-from train.evaluation.result_metadata import model_metadata, quick_weights_digest
+from train.evaluation.result_metadata import collect_model_metadata, compute_weights_digest
 from train.evaluation.results.result import Prices, read_result
 from train.sampling.protocol import SampledCompletion
 
@@ -32,16 +32,16 @@ def weights(folder, size=9 * MIB, **bytes_at):
 
 
 def test_weights_are_told_apart_without_reading_all_of_them(tmp_path):
-    digest = quick_weights_digest(weights(tmp_path / "a"))
-    assert digest == quick_weights_digest(weights(tmp_path / "b"))
+    digest = compute_weights_digest(weights(tmp_path / "a"))
+    assert digest == compute_weights_digest(weights(tmp_path / "b"))
     for place in (0, 9 * MIB - 1, 1 * MIB, 8 * MIB - 1):  # both ends, and the first and the last piece in between
-        assert quick_weights_digest(weights(tmp_path / "b", at=place)) != digest
-    assert quick_weights_digest(weights(tmp_path / "b", size=9 * MIB + 1)) != digest
-    assert quick_weights_digest(weights(tmp_path / "small", size=3)) != quick_weights_digest(
+        assert compute_weights_digest(weights(tmp_path / "b", at=place)) != digest
+    assert compute_weights_digest(weights(tmp_path / "b", size=9 * MIB + 1)) != digest
+    assert compute_weights_digest(weights(tmp_path / "small", size=3)) != compute_weights_digest(
         weights(tmp_path / "small", size=4)
     )
-    assert quick_weights_digest(tmp_path) is None
-    facts = model_metadata(str(tmp_path / "a"), None)
+    assert compute_weights_digest(tmp_path) is None
+    facts = collect_model_metadata(str(tmp_path / "a"), None)
     assert facts["weights_sha256"] == digest
     assert facts.get("engine", "vllm") == "vllm"
 
@@ -71,7 +71,7 @@ def serving(answers):
 )
 def test_a_server_says_which_engine_it_is(answers, known):
     with serving(answers) as url:
-        assert model_metadata("m", url) == {"name": "m", "base_url": url, **known}
+        assert collect_model_metadata("m", url) == {"name": "m", "base_url": url, **known}
 
 
 def test_a_result_names_rows_tests_verdicts_and_tokens(tmp_path):

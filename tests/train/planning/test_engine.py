@@ -1,10 +1,10 @@
-"""The timed engine adds up what a loop over single steps would."""
+"""The simulated engine adds up what a loop over single steps would."""
 
 import random
 
 import pytest
 
-from train.planning.engine import EngineTimings, SimulatedSample, TimedEngine
+from train.planning.engine import EngineTimings, SimulatedEngine, SimulatedSample
 
 RATES = EngineTimings(
     step_seconds=0.01,
@@ -48,12 +48,12 @@ def finished_at(answers: list[tuple[int, int]]) -> list[float]:
 def test_answers_finish_when_a_loop_over_tokens_says() -> None:
     rng = random.Random(0)
     answers = [(rng.randint(1, 20), rng.randint(1, 300)) for _ in range(8)]
-    engine = TimedEngine(RATES)
+    engine = SimulatedEngine(RATES)
     for number, (prompt, tokens) in enumerate(answers):
         engine.add(SimulatedSample((number, 0), prompt, tokens))
     ends: dict[int, float] = {}
     while engine.n_pending:
-        now = engine.next_event()
+        now = engine.find_next_event()
         ends |= {drawing.key[0]: now for drawing in engine.advance(now)}
     assert [ends[number] for number in range(8)] == pytest.approx(finished_at(answers), rel=0.03)
     assert engine.busy_seconds == pytest.approx(max(ends.values()))
@@ -64,12 +64,12 @@ def test_looking_in_between_changes_nothing() -> None:
     answers = [(5, rng.randint(1, 300)) for _ in range(12)]  # more than it draws at once
 
     def ends(looks: list[float]) -> dict[int, float]:
-        engine, found = TimedEngine(RATES), {}
+        engine, found = SimulatedEngine(RATES), {}
         for number, (prompt, tokens) in enumerate(answers):
             engine.add(SimulatedSample((number, 0), prompt, tokens))
         looks = list(looks)
         while engine.n_pending:
-            now = engine.next_event()
+            now = engine.find_next_event()
             if looks and looks[0] < now:
                 now = looks.pop(0)
             found |= {drawing.key[0]: now for drawing in engine.advance(now)}
@@ -80,15 +80,15 @@ def test_looking_in_between_changes_nothing() -> None:
 
 
 def test_new_weights_cost_their_loading_and_the_cache_that_is_computed_again() -> None:
-    engine = TimedEngine(RATES)
+    engine = SimulatedEngine(RATES)
     answers = [SimulatedSample((0, 0), 10, 100), SimulatedSample((0, 1), 10, 200)]
     for answer in answers:
         engine.add(answer)
-    undisturbed = engine.next_event()
+    undisturbed = engine.find_next_event()
     engine.advance(1.4)
     engine.load_weights(1)
-    lost = engine.next_event() - undisturbed
-    assert engine.advance(engine.next_event()) == answers[:1]
+    lost = engine.find_next_event() - undisturbed
+    assert engine.advance(engine.find_next_event()) == answers[:1]
     (_, began), (version, drawn) = answers[0].versions
     assert (began, version) == (0, 1)
     assert 20 < drawn < 80
@@ -97,7 +97,7 @@ def test_new_weights_cost_their_loading_and_the_cache_that_is_computed_again() -
 
 def test_a_cache_that_is_full_makes_the_youngest_answer_wait_and_be_computed_again() -> None:
     rates = EngineTimings(1.0, 0.0, 0.0, 0.01, load_seconds=0.0, cache_tokens=150)
-    engine = TimedEngine(rates)
+    engine = SimulatedEngine(rates)
     old, young = (SimulatedSample((0, place), 0, 100) for place in (0, 1))
     engine.add(old)
     engine.add(young)
@@ -105,13 +105,13 @@ def test_a_cache_that_is_full_makes_the_youngest_answer_wait_and_be_computed_aga
     engine.load_weights(1)
     assert engine.advance(100.0 + 80 * 0.01) == [old]  # 80 of its tokens are computed again
     end = 100 + 0.8 + 75 * 0.01 + 25  # the other one stopped at 75, when both filled the cache
-    assert engine.next_event() == pytest.approx(end)
+    assert engine.find_next_event() == pytest.approx(end)
     assert engine.advance(end) == [young]
     assert [old.versions, young.versions] == [[(0, 0), (1, 80)], [(0, 0), (1, 75)]]
 
 
 def test_a_single_answer_may_be_longer_than_the_cache() -> None:
-    engine = TimedEngine(EngineTimings(1.0, 0.0, 0.0, 0.0, load_seconds=0.0, cache_tokens=50))
+    engine = SimulatedEngine(EngineTimings(1.0, 0.0, 0.0, 0.0, load_seconds=0.0, cache_tokens=50))
     engine.add(SimulatedSample((0, 0), 0, 100))
     engine.add(SimulatedSample((0, 1), 0, 100))
     assert len(engine.advance(200.0)) == 2

@@ -14,12 +14,12 @@ from train.sampling.commitment import (
     Bfloat16Bits,
     K,
     MalformedCommitment,
-    commitment_distances,
+    compute_commitment_distances,
     decode_commitments,
     evaluate_polynomials,
-    injective_modulus,
+    find_injective_modulus,
     interpolate,
-    top_k_indices,
+    select_top_k_indices,
 )
 
 
@@ -54,15 +54,15 @@ def test_a_commitment_agrees_with_its_own_states() -> None:
     hidden = states(100)
     sent = commit(hidden)
     assert len(sent) == 4 * COMMITMENT_BYTES == 4 * 258
-    found = commitment_distances(decode_commitments(sent, 100), hidden)
+    found = compute_commitment_distances(decode_commitments(sent, 100), hidden)
     assert [(one.exponent_mismatches, one.mantissa_mean) for one in found] == [(0, 0)] * 4
 
 
 def test_rounding_differs_little_and_other_states_differ_wholly() -> None:
     claimed = decode_commitments(commit(states(64)), 64)
     rounded, other = (
-        commitment_distances(claimed, states(64, noise=0.01)),
-        commitment_distances(claimed, states(64, seed=9)),
+        compute_commitment_distances(claimed, states(64, noise=0.01)),
+        compute_commitment_distances(claimed, states(64, seed=9)),
     )
     assert all(one.exponent_mismatches < 30 and one.mantissa_mean < 3 for one in rounded)
     assert all(one.exponent_mismatches > 100 for one in other)
@@ -70,23 +70,23 @@ def test_rounding_differs_little_and_other_states_differ_wholly() -> None:
 
 def test_an_answer_can_be_shorter_than_a_chunk_has_values() -> None:
     hidden = states(1, width=64)
-    assert commitment_distances(decode_commitments(commit(hidden), 1), hidden)[0].exponent_mismatches == 0
+    assert compute_commitment_distances(decode_commitments(commit(hidden), 1), hidden)[0].exponent_mismatches == 0
 
 
 def test_states_that_are_not_numbers_are_committed_to_as_bits() -> None:
     hidden = np.full((32, 64), 0xFFFF, dtype=np.uint16)
-    (only,) = commitment_distances(decode_commitments(commit(hidden), 32), hidden)
+    (only,) = compute_commitment_distances(decode_commitments(commit(hidden), 32), hidden)
     assert only.exponent_mismatches in (0, 128)  # the bits of some of them lie beyond the field
 
 
 def test_without_any_equal_exponent_the_mantissas_say_nothing() -> None:
     claimed = decode_commitments(commit(bfloat16(np.full((32, 8), 2.0))), 32)
-    (only,) = commitment_distances(claimed, bfloat16(np.full((32, 8), 1e30)))
+    (only,) = compute_commitment_distances(claimed, bfloat16(np.full((32, 8), 1e30)))
     assert (only.exponent_mismatches, only.mantissa_mean) == (K, inf)
 
 
 def test_of_equal_values_the_first_places_are_taken() -> None:
-    assert list(top_k_indices(bfloat16([1, -2, 1, 1]), 2)) == [1, 0]
+    assert list(select_top_k_indices(bfloat16([1, -2, 1, 1]), 2)) == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_whatever_the_bytes_are_nothing_else_is_raised() -> None:
             found = decode_commitments(bytes(data), 64)
         except MalformedCommitment:
             continue
-        assert all(0 <= one.exponent_mismatches <= 128 for one in commitment_distances(found, hidden))
+        assert all(0 <= one.exponent_mismatches <= 128 for one in compute_commitment_distances(found, hidden))
 
 
 @given(st.lists(st.tuples(st.integers(0, PRIME - 1), st.integers(0, PRIME - 1)), min_size=1, max_size=20))
@@ -130,5 +130,5 @@ def test_polynomials_go_through_their_points(points: list[tuple[int, int]]) -> N
 
 @given(st.sets(st.integers(0, 10**6), min_size=1, max_size=128))
 def test_a_modulus_keeps_places_apart(places: set[int]) -> None:
-    modulus = injective_modulus(np.array(sorted(places)))
+    modulus = find_injective_modulus(np.array(sorted(places)))
     assert len({place % modulus for place in places}) == len(places)

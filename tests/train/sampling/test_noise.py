@@ -12,8 +12,8 @@ from train.sampling.seeded_sampling import (
     CommitmentRecorder,
     _derive_keys,
     _hash,
-    bfloat16_bits,
-    gumbel_tensor,
+    generate_gumbel_tensor,
+    get_bfloat16_bits,
     sample_tokens,
 )
 
@@ -21,7 +21,7 @@ SEEDS, POSITIONS = [0, 5, 2**31 - 1, 2**40 + 1, 2**64 - 1], [0, 3, 7, 100_000, 1
 
 
 def gumbel(seeds: Sequence[int], positions: Sequence[int], vocabulary: int) -> NDArray[np.float32]:
-    """Return what `gumbel_tensor` does, computed by numpy."""
+    """Return what `generate_gumbel_tensor` does, computed by numpy."""
     hashed = _hash(np.array(_derive_keys(seeds, positions), dtype=np.int64), np.arange(vocabulary, dtype=np.int64))
     uniform = np.minimum((2 * hashed + 1).astype(np.float32) * np.float32(2**-33), np.float32(1 - 2**-24))
     noise: NDArray[np.float32] = -np.log(-np.log1p(-uniform))
@@ -40,14 +40,14 @@ def test_numpy_and_torch_count_the_same() -> None:
     keys = np.array(_derive_keys(SEEDS, POSITIONS))
     assert (_hash(torch.tensor(keys), torch.arange(5000)).numpy() == _hash(keys, np.arange(5000))).all()
     np.testing.assert_allclose(
-        gumbel_tensor(SEEDS, POSITIONS, 5000).numpy(), gumbel(SEEDS, POSITIONS, 5000), rtol=1e-6, atol=1e-6
+        generate_gumbel_tensor(SEEDS, POSITIONS, 5000).numpy(), gumbel(SEEDS, POSITIONS, 5000), rtol=1e-6, atol=1e-6
     )
 
 
 def test_a_row_does_not_depend_on_the_rows_beside_it() -> None:
-    together = gumbel_tensor(SEEDS, POSITIONS, 100)
+    together = generate_gumbel_tensor(SEEDS, POSITIONS, 100)
     for seed, position, row in zip(SEEDS, POSITIONS, together, strict=True):
-        assert torch.equal(gumbel_tensor([seed], [position], 100)[0], row)
+        assert torch.equal(generate_gumbel_tensor([seed], [position], 100)[0], row)
 
 
 def test_the_noise_has_the_distribution_of_gumbel_and_is_never_infinite() -> None:
@@ -101,5 +101,5 @@ def test_an_engine_that_notes_token_by_token_commits_to_the_same(n_tokens: int, 
         record.record(position, hidden[position], torch.tensor(-float(position)))
     record.record(n_tokens, torch.ones(width), torch.tensor(0.0))  # drawn, but not part of the answer any more
     sent, logprobs = record.finish(n_tokens)
-    assert sent == commit(bfloat16_bits(hidden))
+    assert sent == commit(get_bfloat16_bits(hidden))
     assert logprobs == tuple(-float(position) for position in range(n_tokens))

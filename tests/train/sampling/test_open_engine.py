@@ -6,7 +6,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 
 from train import config
 from train.errors import ConfigError, SamplerError
-from train.sampling.engine_spec import cuda_visible_devices
+from train.sampling.engine_spec import resolve_visible_devices
 from train.sampling.open_engine import open_engine
 
 
@@ -27,8 +27,8 @@ def test_a_context_without_room_for_a_prompt_is_refused(tiny_model, monkeypatch)
 def test_gpus_are_counted_among_those_visible_to_the_run(monkeypatch):
     """The other GPUs of a shared machine belong to somebody else."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert cuda_visible_devices([2, 3]) == "2,3"
+    assert resolve_visible_devices([2, 3]) == "2,3"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,GPU-6,7")
-    assert cuda_visible_devices([2, 3]) == "GPU-6,7"
+    assert resolve_visible_devices([2, 3]) == "GPU-6,7"
     with pytest.raises(SamplerError, match="there is no GPU 4; CUDA_VISIBLE_DEVICES has 4, counted from 0"):
-        cuda_visible_devices([4])
+        resolve_visible_devices([4])

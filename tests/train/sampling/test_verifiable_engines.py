@@ -5,9 +5,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from train.errors import SamplerError
-from train.sampling.commitment import commitment_distances, decode_commitments
+from train.sampling.commitment import compute_commitment_distances, decode_commitments
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
-from train.sampling.seeded_sampling import bfloat16_bits, sample_tokens
+from train.sampling.seeded_sampling import get_bfloat16_bits, sample_tokens
 from train.sampling.transformers import TransformersSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of vLLM, torch and transformers about each other
@@ -51,10 +51,10 @@ def check(model, answer: SampledCompletion, seed: int):
     tokens, logprobs, _ = sample_tokens(out.logits[0, first:-1], 1.3, [seed] * n_tokens, range(n_tokens))
     assert tuple(tokens.tolist()) == answer.token_ids
     assert torch.allclose(logprobs, torch.tensor(answer.logprobs), atol=1e-4)
-    hidden = bfloat16_bits(out.hidden_states[-1][0, first:-1])
+    hidden = get_bfloat16_bits(out.hidden_states[-1][0, first:-1])
     assert all(
         one.exponent_mismatches <= 3
-        for one in commitment_distances(decode_commitments(answer.commitments, n_tokens), hidden)
+        for one in compute_commitment_distances(decode_commitments(answer.commitments, n_tokens), hidden)
     )
 
 

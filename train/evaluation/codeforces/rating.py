@@ -33,7 +33,7 @@ from train.evaluation.codeforces.contests import (
     parse_problem_keys,
     read_contests,
 )
-from train.evaluation.statistics.intervals import bootstrap_interval
+from train.evaluation.statistics.intervals import compute_bootstrap_interval
 from train.evaluation.statistics.outcomes import ProblemOutcomes, describe_tests_source
 
 log = logging.getLogger(__name__)
@@ -77,13 +77,13 @@ class PercentileTable:
 
 
 @cache
-def deepcoder_2024() -> PercentileTable:
+def load_deepcoder_2024() -> PercentileTable:
     """Return DeepCoder's table of 89,352 users in 2024; see SOURCES.md."""
     n_users = json.loads(_RATINGS_2024.read_text())
     return PercentileTable.from_counts("ratings_2024 (DeepCoder)", {int(rating): n for rating, n in n_users.items()})
 
 
-def wrong_attempt_probabilities(n: int, n_correct: int) -> dict[int | None, float]:
+def compute_wrong_attempt_probabilities(n: int, n_correct: int) -> dict[int | None, float]:
     """Return the probability of each number of wrong attempts before the first correct one, over all sample orders.
 
     The key None stands for no correct sample. Raises ValueError for impossible numbers.
@@ -97,7 +97,7 @@ def wrong_attempt_probabilities(n: int, n_correct: int) -> dict[int | None, floa
     return {j: comb(n - j - 1, n_wrong - j) / comb(n, n_wrong) for j in range(n_wrong + 1)}
 
 
-def score_after(problem: ContestProblem, n_wrong: int | None) -> Score:
+def compute_score(problem: ContestProblem, n_wrong: int | None) -> Score:
     """Return a problem's contribution to the score after `n_wrong` wrong attempts; None: unsolved."""
     if n_wrong is None:
         return (0.0, 0.0)
@@ -106,7 +106,7 @@ def score_after(problem: ContestProblem, n_wrong: int | None) -> Score:
     return (max(0.0, problem.points - _POINTS_PER_WRONG * n_wrong), 0.0)
 
 
-def score_probabilities(
+def compute_score_probabilities(
     problems: Sequence[ContestProblem], samples: Mapping[str, tuple[int, int]]
 ) -> dict[Score, float]:
     """Return the probability of each score in a contest, over all orders of the samples.
@@ -116,8 +116,8 @@ def score_probabilities(
     scores = {(0.0, 0.0): 1.0}
     for problem in problems:
         longer: dict[Score, float] = {}
-        for n_wrong, chance in wrong_attempt_probabilities(*samples.get(problem.index, (0, 0))).items():
-            points, penalty = score_after(problem, n_wrong)
+        for n_wrong, chance in compute_wrong_attempt_probabilities(*samples.get(problem.index, (0, 0))).items():
+            points, penalty = compute_score(problem, n_wrong)
             for (points_before, penalty_before), chance_before in scores.items():
                 score = (points_before + points, penalty_before + penalty)
                 longer[score] = longer.get(score, 0.0) + chance * chance_before
@@ -158,19 +158,19 @@ class _SeedTable:
             low, high = 0, max(0, self._highest) + 100
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (low, middle) if self._seed(middle) < rank else (middle, high)
+                low, high = (low, middle) if self._compute_seed(middle) < rank else (middle, high)
             self._rating_by_rank[rank] = low
         return self._rating_by_rank[rank]
 
-    def _seed(self, rating: int) -> float:
+    def _compute_seed(self, rating: int) -> float:
         if rating not in self._seed_by_rating:
-            losses = map(_chance_to_lose, range(rating - self._lowest, rating - self._highest - 1, -1))
+            losses = map(_compute_loss_probability, range(rating - self._lowest, rating - self._highest - 1, -1))
             self._seed_by_rating[rating] = 1 + sum(map(mul, self._n_rated, losses))
         return self._seed_by_rating[rating]
 
 
 @cache
-def _chance_to_lose(advantage: int) -> float:
+def _compute_loss_probability(advantage: int) -> float:
     """Return the Elo probability of losing with this advantage in rating."""
     return float(1 / (1 + 10 ** (advantage / 400)))
 
@@ -274,7 +274,9 @@ def rate_model(
     values = [rating.rating for rating in found]
     mean = fmean(values)
     low, high = (
-        bootstrap_interval(values, fmean, n_resamples=_N_RESAMPLES, seed=seed) if len(found) > 1 else (None, None)
+        compute_bootstrap_interval(values, fmean, n_resamples=_N_RESAMPLES, seed=seed)
+        if len(found) > 1
+        else (None, None)
     )
     source = describe_tests_source(outcomes) or "unknown"
     return Rating(
@@ -298,7 +300,7 @@ def rate_model(
 def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -> ContestRating:
     judged = {problem.index: problems[problem.index] for problem in contest.problems if problem.index in problems}
     counts = {index: (outcome.n, outcome.n_correct) for index, outcome in judged.items()}
-    chances = score_probabilities(contest.problems, counts)
+    chances = compute_score_probabilities(contest.problems, counts)
     worth = rate_scores(contest, chances)
     mean = sum(chance * worth[score] for score, chance in chances.items())
     return ContestRating(contest.id, len(contest.problems), sum(n > 0 for n, _ in counts.values()), mean)
@@ -347,7 +349,7 @@ def rate_evaluation(
     source = describe_tests_source(problems) or "unknown"  # of all problems, including those outside these contests
     return (
         replace(
-            rate_model(posed, contests, deepcoder_2024(), seed=seed),
+            rate_model(posed, contests, load_deepcoder_2024(), seed=seed),
             tests_source=source,
             is_upper_bound=_EXAMPLES in source,
             attempts=max(len(problem.correct) for problem in problems),

@@ -30,12 +30,12 @@ from train.evaluation.judges.call_run import (
     MEMORY_MB,
     CallOutput,
     Reference,
+    are_outputs_equal,
     compute_expected_outputs,
-    equal_outputs,
     run_calls,
 )
 from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program
-from train.evaluation.judges.judge import JudgeResult, extraction_identity
+from train.evaluation.judges.judge import JudgeResult, build_extraction_identity
 
 CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1 and its published verdicts; 4.0 since April 2025
 FACTOR = 4.0
@@ -70,7 +70,7 @@ class CallJudge:
     def identity(self) -> list[Any]:
         limits = [self.call_seconds, MAX_SECONDS, FACTOR, *MEMORY_MB]
         parts = [[name, reference.digest] for name, reference in self.parts]
-        return ["calls", parts, self.tolerance, self.preamble, limits, *extraction_identity(self.extraction)]
+        return ["calls", parts, self.tolerance, self.preamble, limits, *build_extraction_identity(self.extraction)]
 
     def extract_program(self, completion: str) -> Program | None:
         entry_points = tuple({reference.entry_point for _, reference in self.parts})
@@ -136,8 +136,8 @@ def _is_right(
     """Return whether an output is correct. The last of the expected outputs is that for these arguments."""
     wanted = expected[-1]
     if output.is_digest or wanted.is_digest:
-        return entry_point == _ALWAYS_RIGHT or equal_outputs(output, wanted)
-    before = _effective_tolerance(tolerance, expected[:-1])
+        return entry_point == _ALWAYS_RIGHT or are_outputs_equal(output, wanted)
+    before = _choose_tolerance(tolerance, expected[:-1])
     try:
         actual, right = json.loads(output.text), json.loads(wanted.text)
         if entry_point in _OWN_RULES:
@@ -146,17 +146,17 @@ def _is_right(
             is_right = _are_equal(actual, right)
         if is_right:
             return True
-        current = _effective_tolerance(tolerance, expected)
+        current = _choose_tolerance(tolerance, expected)
         return current != 0 and _is_close(actual, right, current)
     except Exception:  # an invalid encoding, or a value unsupported by the rule, as in EvalPlus
         return False
 
 
-def _effective_tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
-    return tolerance or (FLOAT_TOLERANCE if any(map(_consists_of_floats, expected)) else 0.0)
+def _choose_tolerance(tolerance: float, expected: Sequence[CallOutput]) -> float:
+    return tolerance or (FLOAT_TOLERANCE if any(map(_contains_only_floats, expected)) else 0.0)
 
 
-def _consists_of_floats(output: CallOutput) -> bool:
+def _contains_only_floats(output: CallOutput) -> bool:
     if output.is_digest:
         return False
     tree = _unwrap_subclass(json.loads(output.text))
@@ -185,7 +185,7 @@ def _unwrap_subclass(tree: Tree) -> Tree:
     return tree["a"][1] if isinstance(tree, dict) and "a" in tree else tree
 
 
-def _class_name(tree: Tree) -> str:
+def _get_class_name(tree: Tree) -> str:
     if isinstance(tree, dict):
         ((tag, content),) = tree.items()
         return str(content[0] if tag in ("a", "o") else {"i": "int", "t": "tuple", "c": "complex"}.get(tag, tag))
@@ -196,7 +196,7 @@ def _is_close(actual: Tree, expected: Tree, tolerance: float) -> bool:
     """Return whether two values of one class, and of one length, are close by numpy.allclose."""
     import numpy as np
 
-    if _class_name(actual) != _class_name(expected):
+    if _get_class_name(actual) != _get_class_name(expected):
         return False
     actual_numbers, expected_numbers = _to_numbers(actual), _to_numbers(expected)
     if isinstance(expected_numbers, list) and len(actual_numbers) != len(expected_numbers):
@@ -234,11 +234,11 @@ def _accept_any(actual: Tree, expected: Tree, arguments: list[Any], tolerance: f
     return True
 
 
-def _equal_or_zero(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _is_equal_or_zero(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     return _are_equal(actual, expected) or _are_equal(actual, 0)
 
 
-def _equal_or_pyramid_area(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _is_equal_or_pyramid_area(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     if _are_equal(actual, expected):
         return True
     base, height = arguments
@@ -246,7 +246,7 @@ def _equal_or_pyramid_area(actual: Tree, expected: Tree, arguments: list[Any], t
     return bool(abs(_to_numbers(actual) - area) <= tolerance)
 
 
-def _equal_or_digit_distance(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _is_equal_or_digit_distance(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     if _are_equal(actual, expected):
         return True
     first, second = map(str, arguments)
@@ -256,10 +256,10 @@ def _equal_or_digit_distance(actual: Tree, expected: Tree, arguments: list[Any],
 
 
 def _have_same_members(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
-    return _canonical_items(actual) == _canonical_items(expected)
+    return _canonicalize_items(actual) == _canonicalize_items(expected)
 
 
-def _canonical_items(tree: Tree) -> set[str]:
+def _canonicalize_items(tree: Tree) -> set[str]:
     """Return the canonical texts of an iterable's items. Raises TypeError for other values and unhashable items."""
     tree = _unwrap_subclass(tree)
     if isinstance(tree, str):
@@ -300,9 +300,9 @@ _SETS = (
 _OWN_RULES: dict[str, Callable[[Tree, Tree, list[Any], float], bool]] = {
     "find_zero": _is_root,
     _ALWAYS_RIGHT: _accept_any,
-    "sum_div": _equal_or_zero,
-    "surface_Area": _equal_or_pyramid_area,
-    "digit_distance_nums": _equal_or_digit_distance,
+    "sum_div": _is_equal_or_zero,
+    "surface_Area": _is_equal_or_pyramid_area,
+    "digit_distance_nums": _is_equal_or_digit_distance,
     **dict.fromkeys(_SETS, _have_same_members),
     **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _have_equal_truth),
 }

@@ -68,7 +68,7 @@ class CallOutput:
             return sandbox_runner.UNEQUAL
 
 
-def equal_outputs(actual: CallOutput, expected: CallOutput) -> bool:
+def are_outputs_equal(actual: CallOutput, expected: CallOutput) -> bool:
     """Return whether two outputs are equal (==), without tolerance."""
     return actual.digest == expected.digest != sandbox_runner.UNEQUAL
 
@@ -109,14 +109,14 @@ def run_calls(
     seconds = min(max_seconds, sum(limits) or max_seconds) + _EXTRA_SECONDS
     for memory_mb in MEMORY_MB:
         allowed = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
-        calls = _parse_results(sandbox.run(Program(_runner_source()), request, allowed), len(inputs))
+        calls = _parse_results(sandbox.run(Program(_read_runner_source()), request, allowed), len(inputs))
         if calls.verdict is not Verdict.MEMORY_LIMIT:
             break
     return calls
 
 
 @cache
-def _runner_source() -> str:
+def _read_runner_source() -> str:
     return Path(sandbox_runner.__file__).read_text(encoding="utf-8")
 
 
@@ -126,9 +126,9 @@ def _parse_results(result: RunResult, n_inputs: int) -> CallResults:
     for line in lines:
         output = _parse_output(line)
         if output is None:
-            return CallResults(tuple(outputs), _failure_verdict(line, result))
+            return CallResults(tuple(outputs), _classify_failure(line, result))
         outputs.append(output)
-    return CallResults(tuple(outputs), Verdict.ACCEPTED if len(outputs) == n_inputs else _failure_verdict(b"", result))
+    return CallResults(tuple(outputs), Verdict.ACCEPTED if len(outputs) == n_inputs else _classify_failure(b"", result))
 
 
 def _parse_output(line: bytes) -> CallOutput | None:
@@ -145,7 +145,7 @@ def _parse_output(line: bytes) -> CallOutput | None:
         return None
 
 
-def _failure_verdict(line: bytes, result: RunResult) -> Verdict:
+def _classify_failure(line: bytes, result: RunResult) -> Verdict:
     """Return the verdict on a run that ended early, from the sandbox's outcome or the error line."""
     if result.outcome in _VERDICT_OF_OUTCOME:
         return _VERDICT_OF_OUTCOME[result.outcome]
@@ -168,7 +168,7 @@ class Reference:
     @cached_property
     def digest(self) -> str:
         """Return the digest of the program and its inputs."""
-        return _sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
+        return _compute_sha256(json.dumps([self.program, self.entry_point, *self.inputs]))
 
 
 _expected_outputs: SingleFlightCache[tuple[CallOutput, ...]] = SingleFlightCache(_CACHE_SIZE)
@@ -180,7 +180,7 @@ def compute_expected_outputs(reference: Reference, sandbox: Sandbox) -> tuple[Ca
 
 
 def _load_or_compute(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput, ...]:
-    path = _cache_folder() / f"{reference.digest[:32]}-{_version_digest()}.json.gz"
+    path = _get_cache_folder() / f"{reference.digest[:32]}-{_compute_version_digest()}.json.gz"
     outputs = _read_cache(path, len(reference.inputs))
     if outputs is not None:
         return outputs
@@ -199,16 +199,16 @@ def _load_or_compute(reference: Reference, sandbox: Sandbox) -> tuple[CallOutput
     return calls.outputs
 
 
-def _cache_folder() -> Path:
+def _get_cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "curate" / "expected-outputs"
 
 
 @cache
-def _version_digest() -> str:
-    return _sha256(_runner_source() + platform.python_version())[:12]
+def _compute_version_digest() -> str:
+    return _compute_sha256(_read_runner_source() + platform.python_version())[:12]
 
 
-def _sha256(text: str) -> str:
+def _compute_sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 

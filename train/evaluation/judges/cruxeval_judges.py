@@ -22,8 +22,8 @@ from train.evaluation.judges.call_run import (
     CallOutput,
     CallResults,
     Reference,
+    are_outputs_equal,
     compute_expected_outputs,
-    equal_outputs,
     run_calls,
 )
 from train.evaluation.judges.judge import JudgeResult
@@ -161,4 +161,4 @@ def _reencode_arguments(claimed: str) -> str | None:
 def _compare(calls: CallResults, wanted: CallOutput) -> JudgeResult:
     if not calls.outputs:
         return JudgeResult(calls.verdict.value)
-    return JudgeResult(Verdict.ACCEPTED.value) if equal_outputs(calls.outputs[0], wanted) else _WRONG
+    return JudgeResult(Verdict.ACCEPTED.value) if are_outputs_equal(calls.outputs[0], wanted) else _WRONG

@@ -88,11 +88,11 @@ def _collect_definitions(tree: ast.Module) -> dict[str | None, ast.stmt]:
             if is_kept and not node.decorator_list:
                 found.setdefault(node.name, node)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
-            found.setdefault(_assigned_name(node), node)
+            found.setdefault(_find_assigned_name(node), node)
     return found
 
 
-def _assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
+def _find_assigned_name(node: ast.Assign | ast.AnnAssign) -> str | None:
     """Return the first plain name among target and value; in a chained assignment, only the first target counts."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     parts = [targets[0], *([node.value] if len(targets) == 1 else [])]
@@ -208,7 +208,7 @@ class _Runs:
             elif tried < last and self._may_continue(parsed, tried):
                 n_tried *= _GROWTH_FACTOR
             else:
-                last = self._last_candidate(parsed, tried)
+                last = self._find_last_candidate(parsed, tried)
         return begin - 1
 
     def _may_continue(self, failure: _Failure, tried: int) -> bool:
@@ -216,7 +216,7 @@ class _Runs:
         is_at_end = self._next_code[min(failure.line, tried) + 1] > tried
         return is_at_end or any(text in failure.message for text in _OPEN)
 
-    def _last_candidate(self, failure: _Failure, tried: int) -> int:
+    def _find_last_candidate(self, failure: _Failure, tried: int) -> int:
         """Return the last possible line of a run after the parse up to `tried` failed."""
         line = min(failure.line, tried)
         if failure.message.startswith("expected 'except'"):

@@ -126,6 +126,6 @@ def extract_program(rule: str, completion: str, expected: ExpectedProgram) -> Pr
     return Program(source) if source.strip() else None
 
 
-def rule_identity(rule: str) -> str:
+def get_rule_identity(rule: str) -> str:
     """Return the name of a rule in cache keys of verdicts."""
     return _RULE_IDENTITIES.get(rule, rule)

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from rewards.extract import PYTHON_ONLY, select_languages
 from rewards.reward import NO_CODE
 from sandbox import Program, Sandbox, Suite
-from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program, rule_identity
+from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program, get_rule_identity
 
 
 class NoVerdictError(Exception):
@@ -43,9 +43,9 @@ class Judge(Protocol):
         ...
 
 
-def extraction_identity(rule: str) -> list[list[str]]:
+def build_extraction_identity(rule: str) -> list[list[str]]:
     """Return the extraction rule's part of a judge's identity; empty for the default rule."""
-    return [] if rule == DEFAULT_RULE else [["extraction", rule_identity(rule)]]
+    return [] if rule == DEFAULT_RULE else [["extraction", get_rule_identity(rule)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class SuiteJudge:
     def identity(self) -> list[Any]:
         # The empty texts keep existing cache keys valid.
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
-        return [self.suite.with_trials(()).to_json(), "", "", *languages, *extraction_identity(self.extraction)]
+        return [self.suite.with_trials(()).to_json(), "", "", *languages, *build_extraction_identity(self.extraction)]
 
     def extract_program(self, completion: str) -> Program | None:
         """Extract the program from a completion; None if there is none."""

@@ -203,7 +203,7 @@ class EvaluationSettings:
             return {}
         return {"table": {"name": None, **used.as_table()}, "overrides": {}}
 
-    def summary_line(self) -> str:
+    def format_summary_line(self) -> str:
         """Return a line with the protocol and its overrides; "" without a protocol."""
         if self.protocol is None:
             return ""

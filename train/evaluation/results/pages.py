@@ -84,7 +84,7 @@ def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercis
             "problem",
             result=result,
             problem=problem,
-            messages=_prompt_messages(exercises.get(problem.id)),
+            messages=_build_prompt_messages(exercises.get(problem.id)),
             records=records,
             previous=names[index - 1] if index else None,
             next=names[index + 1] if index + 1 < len(names) else None,
@@ -108,7 +108,7 @@ def _iterate_problems(result: Result, samples: Path) -> Iterator[tuple[ProblemOu
             yield problem, [records.get(key) for key in list_sample_keys(problem)]
 
 
-def _prompt_messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
+def _build_prompt_messages(exercise: Exercise | None) -> Sequence[Mapping[str, str]]:
     if exercise is None:
         return ()
     return [{"role": "text", "content": exercise.prompt}] if isinstance(exercise.prompt, str) else exercise.prompt

@@ -72,7 +72,7 @@ def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
     return TokenCounts(sum(prompts) if all(prompts) else None, sum(completions) if all(completions) else None)
 
 
-def cost(tokens: TokenCounts, prices: Prices) -> float | None:
+def compute_cost(tokens: TokenCounts, prices: Prices) -> float | None:
     """Return the cost of the tokens in the prices' currency; None if the number of priced tokens is unknown."""
     parts = ((tokens.prompt, prices.prompt), (tokens.completion, prices.completion))
     if any(n is None and price for n, price in parts):
@@ -89,8 +89,8 @@ def count_without_program(verdicts: Mapping[str, int]) -> int:
 class Result:
     """An evaluation of a model on a suite. The tables have JSON values.
 
-    model_metadata  name, weights and engine of the model (result_metadata.model_metadata)
-    suite_metadata  name, rows and tests of the suite (result_metadata.suite_metadata)
+    model_metadata  name, weights and engine of the model (result_metadata.collect_model_metadata)
+    suite_metadata  name, rows and tests of the suite (result_metadata.collect_suite_metadata)
     sampling        sampling settings: k, temperature, top_p, max_tokens
     prompt          settings of the prompt; empty: the default
     engine          options of vLLM
@@ -128,10 +128,10 @@ class Result:
     @property
     def suite(self) -> str:
         """Return the display name of the suite, with the window, if any."""
-        return suite_label(str(self.suite_metadata["name"]), self.window)
+        return format_suite_label(str(self.suite_metadata["name"]), self.window)
 
     @property
-    def given_suite(self) -> str:
+    def suite_option(self) -> str:
         """Return the value of --suite; empty for --data."""
         return str(self.suite_metadata["given"])
 
@@ -150,7 +150,7 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         """Return the content of the file, with null for an unknown number."""
         found = summarize(self.outcomes)
-        prices = {"cost": cost(self.tokens, self.prices), "prices": to_json(self.prices)} if self.prices else {}
+        prices = {"cost": compute_cost(self.tokens, self.prices), "prices": to_json(self.prices)} if self.prices else {}
         return {
             "schema": SCHEMA,
             "curate": installed_version(DISTRIBUTION),
@@ -163,11 +163,11 @@ class Result:
             "engine": dict(self.engine),
             "seed": self.seed,
             "numbers": {
-                **summary_as_json(found),
+                **encode_summary(found),
                 "n_truncated": found.n_truncated,
                 "n_truncated_correct": found.n_truncated_correct,
                 "n_no_code": count_without_program(found.verdicts),
-                "mean_tokens": _finite_or_none(found.mean_tokens),
+                "mean_tokens": _replace_nonfinite(found.mean_tokens),
                 "tokens": to_json(self.tokens),
                 **prices,
                 **({"gpu_cost": self.gpu_cost.as_table()} if self.gpu_cost else {}),
@@ -175,7 +175,7 @@ class Result:
             },
             **({"ratings": to_json(self.ratings)} if self.ratings else {}),
             "strata": {
-                name: {value: summary_as_json(summary) for value, summary in groups.items()}
+                name: {value: encode_summary(summary) for value, summary in groups.items()}
                 for name, groups in summarize_by_stratum(self.outcomes).items()
             },
             "problems": [problem.to_json() for problem in self.outcomes],
@@ -213,13 +213,13 @@ class Result:
         write_atomic(path, json.dumps(self.to_json(), indent=1) + "\n")
 
 
-def summary_as_json(summary: Summary) -> dict[str, Any]:
+def encode_summary(summary: Summary) -> dict[str, Any]:
     """Return a summary as JSON values, with null for an unknown number."""
-    numbers = {key: _finite_or_none(getattr(summary, name)) for key, name in _SUMMARY.items()}
+    numbers = {key: _replace_nonfinite(getattr(summary, name)) for key, name in _SUMMARY.items()}
     return numbers | {"pass_at": {str(j): value for j, value in summary.pass_at.items()}}
 
 
-def _finite_or_none(value: Any) -> Any:
+def _replace_nonfinite(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
@@ -278,32 +278,32 @@ def _is_result_file(path: Path) -> bool:
         return False
 
 
-def suite_name(location: str) -> str:
+def shorten_location(location: str) -> str:
     """Return the display name of a location: the last part of a path or Hub id."""
     return Path(location.partition("?")[0]).name or location
 
 
-def suite_label(name: str, window: str) -> str:
+def format_suite_label(name: str, window: str) -> str:
     return f"{name} {window}" if window else name
 
 
-def short_model_name(model: str) -> str:
+def shorten_model_name(model: str) -> str:
     return Path(model).name or model
 
 
-def model_names(results: Sequence[Result]) -> list[str]:
+def list_model_names(results: Sequence[Result]) -> list[str]:
     """Return the names of the models, each shortened to the last part of its path, if unique."""
     full = {result.model for result in results}
-    counts = Counter(map(short_model_name, full))
+    counts = Counter(map(shorten_model_name, full))
     return [
-        short_model_name(result.model) if counts[short_model_name(result.model)] == 1 else result.model
+        shorten_model_name(result.model) if counts[shorten_model_name(result.model)] == 1 else result.model
         for result in results
     ]
 
 
 def label_results(results: Sequence[Result]) -> list[str]:
     """Return a unique name for each result: its model's, its file's, or its path."""
-    for names in (model_names(results), [result.path.stem for result in results]):
+    for names in (list_model_names(results), [result.path.stem for result in results]):
         if len(set(names)) == len(names):
             return names
     paths = [str(result.path) for result in results]

@@ -8,7 +8,7 @@ from math import isclose, isnan, nan
 from statistics import fmean
 
 from curate.errors import CurateError
-from train.evaluation.results.result import Prices, Result, TokenCounts, cost, model_names
+from train.evaluation.results.result import Prices, Result, TokenCounts, compute_cost, list_model_names
 from train.evaluation.results.settings_table import build_settings_table, describe_differences
 from train.evaluation.statistics.comparison import ComparedModel, compare_with_reference, find_best_model
 from train.evaluation.statistics.outcomes import (
@@ -90,7 +90,7 @@ def format_tokens(n: float) -> str:
 
 
 def format_cost(tokens: TokenCounts, prices: Prices) -> str:
-    amount = cost(tokens, prices)
+    amount = compute_cost(tokens, prices)
     prompt, completion = ("unknown" if n is None else f"{n:,}" for n in (tokens.prompt, tokens.completion))
     paid = "unknown" if amount is None else f"{amount:,.2f}"
     return f"tokens of prompts: {prompt}, of completions: {completion}; cost: {paid}"
@@ -189,7 +189,7 @@ def build_leaderboard(results: Sequence[Result]) -> Leaderboard:
     columns: dict[str, dict[str, Result]] = {}
     suites = _label_suites(results)
     rows: list[str] = []
-    for name, suite, result in zip(model_names(results), suites, results, strict=True):
+    for name, suite, result in zip(list_model_names(results), suites, results, strict=True):
         of_suite = columns.setdefault(suite, {})
         row = name if name not in of_suite else f"{name} ({result.path.stem})"
         while row in of_suite:
@@ -234,7 +234,7 @@ _LINE = "|---|--:|--:|--:|---|--:|--:|---|"
 
 def format_model_card(results: Sequence[Result]) -> str:
     """Format the section "Evaluation" in Markdown. Raises CurateError if the results are of several models."""
-    names = sorted(set(model_names(results)))
+    names = sorted(set(list_model_names(results)))
     if len(names) > 1:
         raise CurateError(f"A model card is for one model, but these results are of {', '.join(names)}.")
     notes = [f"- {result.suite}: {rating.summary_line}" for result in results for rating in result.ratings[:1]]
@@ -301,7 +301,7 @@ def _tabulate_leaderboard(
     mark: function that formats a cell, given its pass@1 and its interval
     """
 
-    def text(model: str, suite: str) -> str:
+    def format_cell(model: str, suite: str) -> str:
         cell = board.cells.get((model, suite))
         if cell is None:
             return ""
@@ -310,7 +310,7 @@ def _tabulate_leaderboard(
         )
 
     return ["model", *board.suites], [
-        [model, *(text(model, suite) for suite in board.suites)] for model in board.models
+        [model, *(format_cell(model, suite) for suite in board.suites)] for model in board.models
     ]
 
 
@@ -324,10 +324,10 @@ def tabulate_leaderboard(board: Leaderboard) -> tuple[list[str], list[list[str]]
 def format_markdown(board: Leaderboard) -> str:
     """Format the leaderboard in Markdown: the best is bold, ~ marks those not significantly worse."""
 
-    def text(cell: Cell, value: str, range: str) -> str:
+    def format_cell(cell: Cell, value: str, range: str) -> str:
         return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"
 
-    names, rows = _tabulate_leaderboard(board, text)
+    names, rows = _tabulate_leaderboard(board, format_cell)
     lines = [names, ["---", *["--:"] * len(board.suites)], *([row[0].replace("|", "\\|"), *row[1:]] for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     notes = "".join(f"- {note}\n" for note in [*describe_settings(board), *describe_ratings(board)])

@@ -22,8 +22,8 @@ from math import comb, lcm, nan
 from statistics import fmean
 
 from curate.errors import CurateError
-from train.evaluation.statistics.intervals import difference_interval, standard_error
-from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, pass_counts, summarize
+from train.evaluation.statistics.intervals import compute_difference_interval, standard_error
+from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, count_passes, summarize
 
 _DETECTABLE = 2.8  # standard errors: 1.96 for the 5% level, and 0.84 for 80% power
 _LEVEL = 0.05  # significance level
@@ -72,7 +72,7 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
     values = [float(difference) for difference in exact.values()]
     error = standard_error(values)
     step = 1 / max(min(a.n, b.n) for a, b in known)
-    low, high = difference_interval(values, step)
+    low, high = compute_difference_interval(values, step)
     return ModelComparison(
         n_problems=len(known),
         n_unknown=len(pairs) - len(known),
@@ -80,7 +80,7 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
         standard_error=error,
         low=low,
         high=high,
-        p=sign_flip_p(list(exact.values()), seed=seed),
+        p=compute_sign_flip_p(list(exact.values()), seed=seed),
         minimum_detectable=_DETECTABLE * error if error else nan,
         differences={id: float(difference) for id, difference in exact.items() if difference},
     )
@@ -110,7 +110,7 @@ def _pair_outcomes(
     return pairs
 
 
-def sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
+def compute_sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
     """Return the two-sided p-value of the hypothesis that each difference is as likely to have the other sign.
 
     seed: seed of random signs; p is exact for up to 20 nonzero differences, and for more with few distinct sums
@@ -183,7 +183,7 @@ def compare_with_reference(
 
 def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
     """Return pass@1; -1 if no problem has a verdict."""
-    shares = [n_correct / n for n, n_correct in pass_counts(outcomes)]
+    shares = [n_correct / n for n, n_correct in count_passes(outcomes)]
     return fmean(shares) if shares else -1.0
 
 

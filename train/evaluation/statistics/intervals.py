@@ -39,21 +39,21 @@ def standard_error(values: Sequence[float]) -> float:
     return sqrt(sum((value - mean) ** 2 for value in values) / (n * (n - 1)))
 
 
-def solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
+def compute_solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
     """Return the 95% confidence interval of the mean share of correct samples; nan without a problem.
 
     counts: (number of samples, above 0; number of correct ones) of each problem
     """
     if not counts:
         return nan, nan
-    n = effective_sample_size(counts)
+    n = compute_effective_sample_size(counts)
     trials = n + _Z**2
     centre = (n * fmean(correct / n for n, correct in counts) + _Z**2 / 2) / trials
     half = _Z * sqrt(centre * (1 - centre) / trials)
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
+def compute_effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
     """Return the number of independent trials with the standard error of these problems.
 
     It is at least the number of problems minus one, and at most the number of samples.
@@ -67,7 +67,7 @@ def effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
     return max(problems - 1, min(sum(n for n, _ in counts), trials))
 
 
-def difference_interval(differences: Sequence[float], step: float) -> tuple[float, float]:
+def compute_difference_interval(differences: Sequence[float], step: float) -> tuple[float, float]:
     """Return the 95% confidence interval of the mean of paired differences of shares.
 
     differences  difference of each problem, from -1 to 1
@@ -86,7 +86,7 @@ def difference_interval(differences: Sequence[float], step: float) -> tuple[floa
 Item = TypeVar("Item")
 
 
-def bootstrap_interval(
+def compute_bootstrap_interval(
     items: Sequence[Item], estimate: Callable[[Sequence[Item]], float], *, n_resamples: int, seed: int = 0
 ) -> tuple[float, float]:
     """Return the 95% confidence interval of an estimate, reproducible by the seed.
@@ -96,12 +96,12 @@ def bootstrap_interval(
     """
     n, rng = len(items), random.Random(seed)
     estimates = sorted(estimate(rng.choices(items, k=n)) for _ in range(n_resamples))
-    outside = NormalDist().cdf(-sqrt(n / (n - 1)) * _quantile_of_t(n - 1))  # on each side
+    outside = NormalDist().cdf(-sqrt(n / (n - 1)) * _approximate_t_quantile(n - 1))  # on each side
     tail = int(outside * n_resamples)
     return estimates[tail], estimates[-1 - tail]
 
 
-def _quantile_of_t(degrees: int) -> float:
+def _approximate_t_quantile(degrees: int) -> float:
     """Return the t for which 95% of Student's distribution lie between -t and t (Abramowitz and Stegun 1964, 26.7.5).
 
     From 4 degrees of freedom on, the expansion is accurate to 0.01.

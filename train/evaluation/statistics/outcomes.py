@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, Self
 
 from curate.difficulty.pass_at_k import pass_at_k
-from train.evaluation.statistics.intervals import solve_rate_interval, standard_error
+from train.evaluation.statistics.intervals import compute_solve_rate_interval, standard_error
 
 _BITS = {"1": True, "0": False, "x": None}
 _CHARACTERS = {bit: character for character, bit in _BITS.items()}
@@ -155,7 +155,7 @@ def _parse_bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
     return tuple(_BITS[character] for character in characters)
 
 
-def pass_counts(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
+def count_passes(outcomes: Iterable[ProblemOutcomes]) -> list[tuple[int, int]]:
     """Return (number of judged samples, number of correct ones) of each problem with a verdict."""
     return [(problem.n, problem.n_correct) for problem in outcomes if problem.n]
 
@@ -210,9 +210,9 @@ class Summary:
 
 def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
     problems = tuple(outcomes)
-    known = pass_counts(problems)
+    known = count_passes(problems)
     shares = [n_correct / n for n, n_correct in known]
-    low, high = solve_rate_interval(known)
+    low, high = compute_solve_rate_interval(known)
     scored = [
         (correct, tokens, truncated)
         for problem in problems
@@ -237,8 +237,8 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
         n_truncated=sum(truncated for _, _, truncated in scored),
         n_truncated_correct=sum(correct for correct, _, truncated in scored if truncated),
         mean_tokens=fmean(lengths) if lengths else nan,
-        tokens_p50=_quantile(lengths, 0.5),
-        tokens_p95=_quantile(lengths, 0.95),
+        tokens_p50=_find_quantile(lengths, 0.5),
+        tokens_p95=_find_quantile(lengths, 0.95),
         verdicts=dict(sorted(verdicts.items())),
     )
 
@@ -261,7 +261,7 @@ def select_powers_of_two(estimates: Mapping[int, float]) -> dict[int, float]:
     return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
 
 
-def _quantile(ascending: Sequence[int], share: float) -> float:
+def _find_quantile(ascending: Sequence[int], share: float) -> float:
     """Return the smallest value greater than or equal to this share of the values."""
     return ascending[ceil(share * len(ascending)) - 1] if ascending else nan
 
@@ -287,11 +287,11 @@ def summarize_groups(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKe
         groups.setdefault(stratum_key(problem.metadata), []).append(problem)
     return {
         UNKNOWN if value is None else str(value): summarize(groups[value])
-        for value in sorted(groups, key=_stratum_order)
+        for value in sorted(groups, key=_build_stratum_sort_key)
     }
 
 
-def _stratum_order(value: str | int | None) -> tuple[int, int, str]:
+def _build_stratum_sort_key(value: str | int | None) -> tuple[int, int, str]:
     if value is None:
         return (3, 0, "")
     if isinstance(value, int):

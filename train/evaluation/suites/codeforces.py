@@ -281,7 +281,7 @@ def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) 
         day = datetime.fromtimestamp(start, UTC).date() if start else None
         if not is_wanted(keys, day):
             continue
-        reason = _exclusion_reason(row, folder)
+        reason = _find_exclusion_reason(row, folder)
         if reason:
             left_out[reason] += 1
         else:
@@ -307,7 +307,7 @@ def _find_generated_folder(table: TableFiles) -> Path | None:
     return folder
 
 
-def _exclusion_reason(row: Row, folder: Path | None) -> str:
+def _find_exclusion_reason(row: Row, folder: Path | None) -> str:
     """Return the reason to exclude a problem; empty: none."""
     if optional_text(row["interaction_format"]).strip():
         return "are interactive"
@@ -319,14 +319,14 @@ def _exclusion_reason(row: Row, folder: Path | None) -> str:
         return "" if row["official_tests"] else "have no tests"
     if folder is None:
         return "lack the generated tests, which ?generated=FOLDER names"
-    return "" if row["generated_tests"] and _generated_path(row, folder).is_file() else "have no generated tests"
+    return "" if row["generated_tests"] and _build_generated_path(row, folder).is_file() else "have no generated tests"
 
 
 def _make_open_r1_problem(row: Row, keys: Keys, day: date | None, folder: Path | None) -> CodeforcesProblem:
     id, is_complete = str(row["id"]), bool(row["official_tests_complete"])
     tests = _make_open_r1_cases(row["official_tests"])
     if not is_complete and folder is not None:
-        tests += _make_open_r1_cases(_read_generated_rows(_generated_path(row, folder)).get(id))
+        tests += _make_open_r1_cases(_read_generated_rows(_build_generated_path(row, folder)).get(id))
     examples = _make_open_r1_cases(row["examples"])
     return CodeforcesProblem(
         keys=keys,
@@ -346,7 +346,7 @@ def _make_open_r1_cases(tests: list[Any] | None) -> tuple[Case, ...]:
     return tuple(_make_case(test["input"], test["output"]) for test in tests or ())
 
 
-def _generated_path(row: Row, folder: Path) -> Path:
+def _build_generated_path(row: Row, folder: Path) -> Path:
     return folder / f"test_cases_{parse_problem_key(str(row['id']))[0]:04d}.parquet"
 
 

@@ -47,7 +47,7 @@ def _recognizes_aime(year: int, row: Row) -> bool:
 
 def _read_aime(year: int, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     for index, row in _enumerate_rows(table, _AIME):
-        id = f"aime{year}/{_problem_number(row, index)}"
+        id = f"aime{year}/{_format_problem_number(row, index)}"
         answer = optional_text(row["answer"])
         if parse_integer(answer) is None:
             raise make_row_error(table, id, f"its answer {answer[:80]!r} is not a whole number")
@@ -56,7 +56,7 @@ def _read_aime(year: int, table: TableFiles, options: SuiteOptions) -> Iterator[
         )
 
 
-def _problem_number(row: Row, index: int) -> str:
+def _format_problem_number(row: Row, index: int) -> str:
     parts = [optional_text(row["aime_number"]), optional_text(row["problem_number"])]
     return "-".join(parts) if all(parts) else optional_text(row["id"]) or str(index)
 

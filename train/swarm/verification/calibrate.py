@@ -52,10 +52,10 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
 
     Raises ConfigError, SamplerError, and CurateError if the run's datasets cannot be read.
     """
-    from train.sampling.open_engine import engine_spec
+    from train.sampling.open_engine import build_engine_spec
 
     clear_trainer_environment()
-    spec = engine_spec(config, "calibration")
+    spec = build_engine_spec(config, "calibration")
     leases = _build_leases(config, n_leases)
     n_completions = sum(len(lease.seeds) for lease in leases)
     with closing(start_engine(spec, verifiable=True)) as engine:

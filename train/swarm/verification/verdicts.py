@@ -30,7 +30,7 @@ from train.sampling.commitment import (
     CHUNK_TOKENS,
     Int64Array,
     MalformedCommitment,
-    commitment_distances,
+    compute_commitment_distances,
     decode_commitments,
 )
 from train.sampling.protocol import SampledCompletion
@@ -65,7 +65,7 @@ class Distances:
 def measure_distances(commitments: Int64Array, logprobs: Sequence[float], recomputation: Recomputation) -> Distances:
     """Measure the distances between a completion, as committed by a node, and its recomputation."""
     n_whole = len(recomputation.logprobs) // CHUNK_TOKENS
-    whole = commitment_distances(commitments, recomputation.hidden_TH)[:n_whole]
+    whole = compute_commitment_distances(commitments, recomputation.hidden_TH)[:n_whole]
     own, margins = recomputation.logprobs.astype(np.float64), recomputation.margins.astype(np.float64)
     return Distances(
         exponent_mismatches=np.array([chunk.exponent_mismatches for chunk in whole], dtype=np.float64),

@@ -147,7 +147,7 @@ class VerifierModel:
     def _recompute_completion(self, completion: CompletionToVerify, hidden_TH: "Tensor") -> Recomputation:
         import torch
 
-        from train.sampling.seeded_sampling import bfloat16_bits, sample_tokens
+        from train.sampling.seeded_sampling import get_bfloat16_bits, sample_tokens
 
         tokens_T1 = torch.tensor(completion.token_ids, device=hidden_TH.device)[:, None]
         logprobs, margins = [], []
@@ -161,7 +161,9 @@ class VerifierModel:
             margins.append(noisy_TV.max(1).values - noisy_TV.gather(1, tokens)[:, 0])
             scaled_TV = logits_TV / (completion.temperature or 1.0)
             logprobs.append(scaled_TV.gather(1, tokens)[:, 0] - scaled_TV.logsumexp(1))
-        return Recomputation(bfloat16_bits(hidden_TH), _to_numpy(torch.cat(logprobs)), _to_numpy(torch.cat(margins)))
+        return Recomputation(
+            get_bfloat16_bits(hidden_TH), _to_numpy(torch.cat(logprobs)), _to_numpy(torch.cat(margins))
+        )
 
     def _logits(self, hidden_TH: "Tensor") -> "Tensor":
         import torch.nn.functional as F

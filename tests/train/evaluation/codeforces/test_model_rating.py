@@ -11,15 +11,15 @@ from curate.errors import CurateError
 from train.evaluation.codeforces.contests import ContestProblem, parse_problem_key
 from train.evaluation.codeforces.rating import (
     PercentileTable,
-    deepcoder_2024,
+    compute_score_probabilities,
+    compute_wrong_attempt_probabilities,
+    load_deepcoder_2024,
     rate_in_contest,
     rate_model,
     rate_scores,
-    score_probabilities,
-    wrong_attempt_probabilities,
 )
 
-TABLE = deepcoder_2024()
+TABLE = load_deepcoder_2024()
 
 
 def all_orders(bits):
@@ -33,7 +33,7 @@ def count_wrong_attempts(order):
 @pytest.mark.parametrize("bits", ["1", "0", "10", "0001", "00111", "000000"])
 def test_first_right_attempts_are_as_likely_as_among_all_orders(bits):
     values = [bit == "1" for bit in bits]
-    chances = wrong_attempt_probabilities(len(values), sum(values))
+    chances = compute_wrong_attempt_probabilities(len(values), sum(values))
     found = [count_wrong_attempts(order) for order in all_orders(values)]
     assert chances == pytest.approx({n_wrong: found.count(n_wrong) / len(found) for n_wrong in set(found)})
 
@@ -48,7 +48,7 @@ def test_samples_without_a_verdict_are_no_attempts():
 @pytest.mark.parametrize(("n", "n_correct"), [(2, 3), (2, -1)])
 def test_impossible_numbers_are_refused(n, n_correct):
     with pytest.raises(ValueError, match="samples cannot be right"):
-        wrong_attempt_probabilities(n, n_correct)
+        compute_wrong_attempt_probabilities(n, n_correct)
 
 
 @pytest.mark.parametrize("points", [(500.0, 2000.0, 100.0), (None, None, None)])
@@ -72,14 +72,14 @@ def test_the_rating_is_the_mean_over_all_orders(points):
 
 def test_the_chances_of_scores_add_up_to_one():
     problems = [ContestProblem(index, 500.0 * (1 + place)) for place, index in enumerate("ABCDEFGH")]
-    chances = score_probabilities(problems, {index: (8, place) for place, index in enumerate("ABCDEFGH")})
+    chances = compute_score_probabilities(problems, {index: (8, place) for place, index in enumerate("ABCDEFGH")})
     assert sum(chances.values()) == pytest.approx(1)
     assert min(chances) == (500.0 * (2 + 3 + 4 + 5 + 6 + 7 + 8) - 50 * (7 + 6 + 5 + 4 + 3 + 2 + 1), 0.0)
 
 
 def test_points_do_not_become_negative():
     problems = [ContestProblem("A", 100.0)]
-    assert score_probabilities(problems, {"A": (4, 1)}) == pytest.approx(
+    assert compute_score_probabilities(problems, {"A": (4, 1)}) == pytest.approx(
         {(100.0, 0.0): 0.25, (50.0, 0.0): 0.25, (0.0, 0.0): 0.5}
     )
 

@@ -150,7 +150,7 @@ def test_what_the_reference_returns_is_computed_once(box, monkeypatch):
     monkeypatch.setattr(call_run, "_expected_outputs", call_run.SingleFlightCache(9))  # as in another process
     with Lost(workers=1) as lost:
         assert compute_expected_outputs(reference, lost) == outputs
-        (kept,) = (call_run._cache_folder()).iterdir()
+        (kept,) = (call_run._get_cache_folder()).iterdir()
         kept.write_bytes(kept.read_bytes()[:-9])
         monkeypatch.setattr(call_run, "_expected_outputs", call_run.SingleFlightCache(9))
         with pytest.raises(SandboxError):

@@ -80,7 +80,7 @@ def test_without_a_protocol_everything_is_as_usual():
         8,
         SuiteSettings(),
     )
-    assert (settled.as_table(), settled.summary_line()) == ({}, "")
+    assert (settled.as_table(), settled.format_summary_line()) == ({}, "")
 
 
 def test_what_the_user_gives_is_recorded_beside_the_table():
@@ -96,7 +96,7 @@ def test_what_the_user_gives_is_recorded_beside_the_table():
         "deepcoder",
     )
     assert (table["k"], table["max_tokens"], table["temperature"]) == (1, 65536, 0.6)
-    assert settled.summary_line() == (
+    assert settled.format_summary_line() == (
         "protocol deepcoder, form deepcoder; max_tokens 100 instead of 65536; k 8 instead of 1; system Be brief."
     )
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from train.evaluation.results.result import Prices, TokenCounts, cost, sum_tokens
+from train.evaluation.results.result import Prices, TokenCounts, compute_cost, sum_tokens
 from train.evaluation.results.tables import format_cost
 
 
 def test_each_sample_pays_for_its_prompt_and_its_answer():
     tokens = sum_tokens([(100, 4000), (100, 6000), (50, 1000)])
     assert tokens == TokenCounts(250, 11000)
-    assert cost(tokens, Prices(prompt=2.0, completion=8.0)) == pytest.approx(0.0885)
+    assert compute_cost(tokens, Prices(prompt=2.0, completion=8.0)) == pytest.approx(0.0885)
 
 
 def test_a_sample_of_unknown_length_makes_the_sum_unknown():
@@ -19,8 +19,8 @@ def test_a_sample_of_unknown_length_makes_the_sum_unknown():
 
 
 def test_a_cost_is_unknown_only_if_unknown_tokens_cost_something():
-    assert cost(TokenCounts(None, 10), Prices(2.0, 8.0)) is None
-    assert cost(TokenCounts(None, 1_000_000), Prices(0.0, 8.0)) == 8.0
+    assert compute_cost(TokenCounts(None, 10), Prices(2.0, 8.0)) is None
+    assert compute_cost(TokenCounts(None, 1_000_000), Prices(0.0, 8.0)) == 8.0
 
 
 def test_a_bill_says_what_is_unknown():

@@ -88,7 +88,7 @@ def test_numbers_of_tokens_are_short():
 
 
 def test_json_has_no_nan(tmp_path):
-    from train.evaluation.results.result import summary_as_json
+    from train.evaluation.results.result import encode_summary
     from train.evaluation.statistics.outcomes import summarize
 
-    json.dumps(summary_as_json(summarize([outcome("a", "x")])), allow_nan=False)
+    json.dumps(encode_summary(summarize([outcome("a", "x")])), allow_nan=False)

@@ -14,9 +14,9 @@ from curate.errors import CurateError
 from train.evaluation.statistics.comparison import (
     compare,
     compare_with_reference,
+    compute_sign_flip_p,
     correct_p_values,
     find_best_model,
-    sign_flip_p,
 )
 from train.evaluation.statistics.intervals import standard_error
 
@@ -80,24 +80,24 @@ def test_the_permutation_test_counts_all_choices_of_signs(seed):
         for signs in product((-1, 1), repeat=10)
     ]
     as_far = sum(abs(total) >= abs(sum(differences)) for total in sums)
-    assert sign_flip_p(differences) == as_far / 2**10
+    assert compute_sign_flip_p(differences) == as_far / 2**10
 
 
 def test_twenty_differences_are_counted_exactly_whatever_they_are():
     differences = [Fraction(1, n) for n in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71)]
-    assert sign_flip_p([*differences, Fraction(0)]) == 2 / 2**20
+    assert compute_sign_flip_p([*differences, Fraction(0)]) == 2 / 2**20
 
 
 def test_where_not_all_signs_can_be_counted_some_are_drawn_always_the_same():
     rng = random.Random(0)
     differences = [Fraction(rng.randint(-50, 60), rng.randint(61, 97)) for _ in range(30)]
-    found = sign_flip_p(differences)
-    assert found == sign_flip_p(differences)
-    assert found != sign_flip_p(differences, seed=1)
+    found = compute_sign_flip_p(differences)
+    assert found == compute_sign_flip_p(differences)
+    assert found != compute_sign_flip_p(differences, seed=1)
     rounded = [Fraction(round(100 * value), 100) for value in differences]  # nearly the same, and can be counted
-    assert found == pytest.approx(sign_flip_p(rounded), abs=0.02)
+    assert found == pytest.approx(compute_sign_flip_p(rounded), abs=0.02)
     far = [Fraction(n, n + 1) for n in range(60, 100)]
-    assert sign_flip_p(far) == 1 / 10_001  # never zero
+    assert compute_sign_flip_p(far) == 1 / 10_001  # never zero
 
 
 def test_with_one_sample_of_each_problem_the_test_is_mcnemars():
@@ -105,7 +105,7 @@ def test_with_one_sample_of_each_problem_the_test_is_mcnemars():
         n = only_first + only_second
         as_far = [i for i in range(n + 1) if abs(2 * i - n) >= abs(only_first - only_second)]
         differences = [Fraction(-1)] * only_first + [Fraction(1)] * only_second
-        assert sign_flip_p([*differences, Fraction(0)]) == sum(comb(n, i) for i in as_far) / 2**n
+        assert compute_sign_flip_p([*differences, Fraction(0)]) == sum(comb(n, i) for i in as_far) / 2**n
 
 
 def test_holm_corrects_as_in_the_example_of_his_method():

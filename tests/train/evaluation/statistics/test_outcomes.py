@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes, pass_counts
+from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes, count_passes
 
 ENTRY = {
     "id": "abc365_d",
@@ -37,7 +37,7 @@ def test_other_fields_of_an_entry_are_ignored():
 def test_samples_without_a_verdict_do_not_count():
     assert (OUTCOMES.n, OUTCOMES.n_correct) == (3, 2)
     unknown = ProblemOutcomes("q", ProblemMetadata(), (None, None), (0, 0), (False, False))
-    assert pass_counts([OUTCOMES, unknown]) == [(3, 2)]
+    assert count_passes([OUTCOMES, unknown]) == [(3, 2)]
 
 
 def test_months_begin_the_date():

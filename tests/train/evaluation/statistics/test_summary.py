@@ -8,7 +8,7 @@ from lcb_facts import all_problems, in_window, needs_facts
 from made_outcomes import outcome, outcomes
 
 from train.evaluation.statistics.comparison import compute_contamination_curve, select_published_since
-from train.evaluation.statistics.intervals import solve_rate_interval
+from train.evaluation.statistics.intervals import compute_solve_rate_interval
 from train.evaluation.statistics.outcomes import (
     STRATUM_KEYS,
     ProblemMetadata,
@@ -24,7 +24,7 @@ def test_a_summary_counts_samples_with_a_verdict():
     assert summary.pass_at_1 == pytest.approx((0.75 + 1 + 0) / 3)
     squares = (0.75 - 1.75 / 3) ** 2 + (1 - 1.75 / 3) ** 2 + (1.75 / 3) ** 2
     assert summary.standard_error == pytest.approx(sqrt(squares / 6))
-    assert (summary.low, summary.high) == solve_rate_interval([(4, 3), (3, 3), (4, 0)])
+    assert (summary.low, summary.high) == compute_solve_rate_interval([(4, 3), (3, 3), (4, 0)])
     assert list(summary.pass_at) == [1, 2, 3]
     assert summary.pass_at[1] == pytest.approx(summary.pass_at_1)
     assert summary.always_solved_share == pytest.approx(1 / 3)
