@@ -363,11 +363,11 @@ class _Job:
 
 @dataclass(frozen=True, slots=True)
 class _SampledModel:
-    """The model of all jobs, and the source of its samples.
+    """The model that all jobs evaluate, and the source of its samples.
 
     base_url   URL of the model's server; None: an engine in this process
-    prices     prices of the model's tokens; None: unknown
-    gpu_price  price of the GPUs that sample; None: unknown
+    prices     prices of a million tokens; None: unknown
+    gpu_price  number of sampling GPUs, and price of one for an hour; None: unknown
     file       file of existing samples; None: sample the model
     """
 
@@ -492,7 +492,7 @@ def _format_heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationRe
     name = job.location if job.suite in ("", dataset.NAME) else job.suite
     fewest, most = (pick(len(problem.correct) for problem in outcomes) for pick in (min, max))
     sampling = f"T {used.temperature:g}, {used.max_tokens} tokens"
-    sampling += f", asked for {job.target_tokens}" if job.target_tokens else ""
+    sampling += f", target {job.target_tokens}" if job.target_tokens else ""
     parts = (
         f"{shorten_model_name(sampled.model)}: {format_suite_label(shorten_location(name), used.window)}",
         f"{len(outcomes)} problems x {most if fewest == most else f'{fewest}-{most}'}",

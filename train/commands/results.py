@@ -343,7 +343,7 @@ def fetch() -> None:
     "--pause", type=click.FloatRange(min=0), default=2.0, show_default=True, metavar="SECONDS",
     help="Minimum time between two requests; Codeforces requests 2 seconds.",
 )  # fmt: skip
-def codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
+def fetch_codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
     """Fetch standings and rating changes of Codeforces contests, for the ratings of models.
 
     The file has points, penalties and earlier ratings, but no handles. After an interruption, the same command

@@ -47,7 +47,7 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 
 @dataclass(frozen=True, slots=True)
 class DifficultySettings:
-    """Sampling settings of a model, with n samples of each problem for the estimate of pass@k.
+    """Sampling settings of a model, with n samples per problem to estimate pass@k.
 
     engine     vLLM options that affect completions (EngineOptions.sample_affecting_options)
     languages  accepted languages of completions; see rewards.extract
@@ -142,7 +142,7 @@ _ANSWER = "expected_answer"  # may be empty
 
 
 def _require_fields(*fields: str) -> Callable[[Any], Row]:
-    """Return a function that returns a record unchanged, or raises ValueError if it lacks one of these fields."""
+    """Return a function that returns a record unchanged, or raises ValueError if the record lacks a field."""
 
     def read(record: Any) -> Row:
         if not (isinstance(record, dict) and record.keys() >= set(fields)):
@@ -154,7 +154,7 @@ def _require_fields(*fields: str) -> Callable[[Any], Row]:
 
 @dataclass(frozen=True, slots=True)
 class DifficultyMeasurement:
-    """The outcome of one call.
+    """The settings of one measurement, and its counts of samples.
 
     n_sampled    completions sampled in this call
     n_scored     samples judged in this call
@@ -185,7 +185,7 @@ def measure_difficulty(
 ) -> DifficultyMeasurement:
     """Sample the model n times on every trusted problem, judge the completions, and write the counts into the dataset.
 
-    overrides     the user's settings; the defaults are those of earlier samples
+    overrides     the user's settings; the defaults are the settings of earlier samples
     open_sampler  called only if samples are missing
     open_sandbox  called only if verdicts are missing
     resample      whether to drop the model's existing samples; otherwise they are reused

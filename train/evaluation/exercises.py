@@ -43,7 +43,7 @@ _MAX_SHOWN = 5  # ids in a message
 
 
 def parse_suite(text: str) -> tuple[str, str]:
-    """Parse a value of --suite into the name of a suite and the location of its rows.
+    """Parse a value of --suite into a suite name and the location of the suite's rows.
 
     text: NAME, NAME=LOCATION, or NAME?option=value for the rows on the Hub
 
@@ -62,7 +62,7 @@ def parse_suite(text: str) -> tuple[str, str]:
 
 
 def _format_hub_location(name: str, options: str) -> str:
-    """Return a suite's Hub id with options; "" if it has none."""
+    """Return a suite's Hub id with options; "" for a suite without a Hub id."""
     hub_id = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return hub_id and hub_id + (options.replace("?", "&", 1) if "?" in hub_id else options)
 
@@ -81,7 +81,7 @@ def has_dates(name: str) -> bool:
 def choose_suite(table: TableFiles, name: str = "") -> RowSuite:
     """Return the named suite or, without a name, the only suite that can read the table.
 
-    Raises CurateError if the named suite cannot read it, or if none or several can.
+    Raises CurateError if the named suite cannot read the table, or if no suite or several suites can.
     """
     columns = tuple(dict.fromkeys(column for suite in SUITES for column in suite.columns))
     first = next(iter(read_rows(table, (), columns)), None)
@@ -125,7 +125,7 @@ def read_exercises(
     window        FROM..TO, inclusive range of contest dates; empty: all
     max_problems  maximum number of problems, chosen by the hash of their ids; 0: all
     suite         name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the rows
-    trust         policy for a dataset's rows; a warning counts the excluded ones
+    trust         policy for a dataset's rows; a warning counts the excluded rows
     prompt        format of the prompt
     languages     accepted languages of completions
     settings      form, mode, extraction and time limits; see protocols/

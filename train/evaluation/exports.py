@@ -160,7 +160,7 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
             row
             for row in rows
             if dates is None
-            or _convert_to_datetime(dates[0]) <= _parse_contest_time(row) <= _convert_to_datetime(dates[1])
+            or _convert_to_midnight(dates[0]) <= _parse_contest_time(row) <= _convert_to_midnight(dates[1])
         ]
         ids = {_format_problem_id(row) for row in chosen}
         if evaluated <= ids and ids - evaluated <= unreadable:
@@ -187,7 +187,7 @@ def _parse_contest_time(row: Row) -> datetime:
         ) from None
 
 
-def _convert_to_datetime(day: date) -> datetime:
+def _convert_to_midnight(day: date) -> datetime:
     return datetime.combine(day, time())
 
 

@@ -44,7 +44,7 @@ def curate_task(suite: str, window: str = "", protocol: str = "", form: str = ""
     """Return a task that samples and judges a suite with the settings of `curate evaluate`.
 
     These include the sampling options and, as epochs, the number of samples. Options of `inspect eval` override them.
-    The arguments are those of curate_dataset.
+    Takes the arguments of curate_dataset.
     """
     used = resolve_suite_settings(suite, window, protocol, form)
     return Task(
@@ -77,10 +77,10 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
 
 @scorer(metrics=[accuracy(), stderr()])
 def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = "") -> Scorer:
-    """Return a scorer that judges completions as `curate evaluate` does. The arguments are those of curate_dataset.
+    """Return a scorer that judges completions as `curate evaluate` does. Takes the arguments of curate_dataset.
 
     The metadata "curate_exercise" or, without it, the sample's id identifies the exercise. If the sandbox fails, the
-    sample has an error; without a verdict, it is not scored. Neither counts as wrong. Raises CurateError as
+    sample has an error; a sample without a verdict is not scored. Neither counts as wrong. Raises CurateError as
     curate_dataset does, and if the suite has no exercise for a sample.
     """
     load_exercises(suite, window, protocol, form)  # raise its errors before sampling

@@ -34,8 +34,8 @@ _REEVALUATE_HINT = "Run the same `curate evaluate` again, which reuses its sampl
 class LoadedResult:
     """A result with its exercises.
 
-    result      the result, with the caller's suite and extraction rule, if given
-    exercises   all exercises of its suite by id, evaluated or not
+    result     the result, with the caller's suite and extraction rule, if given
+    exercises  all exercises of the suite by id, evaluated or not
     """
 
     result: Result
@@ -116,7 +116,7 @@ def rescore(
     shortening: Shortening | None = None,
     progress: Progress = ignore_progress,
 ) -> RescoreResult:
-    """Judge the completions of a result again, and store them with their verdicts in `samples`.
+    """Rejudge the completions of a result, and store them with the new verdicts in `samples`.
 
     samples       file for the samples, in which an interrupted call resumes. It may be the result's own file, unless
                   rows lack problems or completions are truncated

@@ -157,9 +157,9 @@ def collect_suite_metadata(
 
 
 def _infer_tests_source(location: str, suite: str) -> str | None:
-    """Return "dataset" for the tests of a dataset, "official" for those of a suite; None if no suite can read the rows.
+    """Return "dataset" for a dataset's tests, "official" for a suite's tests; None if no suite can read the rows.
 
-    suite: name of the suite; empty: the only one that can read the rows
+    suite: name of the suite; empty: the only suite that can read the rows
     """
     if suite == dataset.NAME or any((Path(location).expanduser() / "data").glob("*.parquet")):
         return "dataset"

@@ -6,7 +6,7 @@
     {"question_id": "abc301_a", "code_list": ["..."], "output_list": ["..."]}
                                                        programs and their completions: LiveCodeBench
 
-A file has a JSON object on each line, or one JSON list of them. As in the official evaluators, a problem without
+A file has a JSON object on each line, or one JSON list of objects. As in the official evaluators, a problem without
 samples is an error, and unknown tasks are skipped with a warning. Several lines of a task are several samples, but two
 lists of one task are an error.
 """
@@ -127,8 +127,8 @@ class SampleFile:
         missing = [exercise.id for exercise in exercises if not found.get(exercise.id)]
         if not found:
             raise CurateError(
-                f"{self.path} has no sample of these problems: its tasks are {format_ids(unknown)}, the problems "
-                f"{format_ids(missing)}. Name the suite of the samples with --suite."
+                f"{self.path} has no samples for these problems. The file has tasks {format_ids(unknown)}; the "
+                f"problems are {format_ids(missing)}. Name the suite of the samples with --suite."
             )
         if missing:
             raise CurateError(

@@ -81,7 +81,7 @@ class SampleStore(Closeable):
 
 
 def iterate_samples(path: Path, keys: Collection[str]) -> Iterator[tuple[str, SampleRecord]]:
-    """Yield the latest record of each of these keys, without locking the files.
+    """Yield the latest record of each key, without locking the files.
 
     Raises OSError, and CurateError if a file is damaged.
     """

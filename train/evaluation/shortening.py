@@ -24,7 +24,7 @@ class Shortening:
 
     @classmethod
     def load(cls, max_tokens: int, name: str) -> "Shortening":
-        """Load the tokenizer of a model. Raises CurateError if it cannot be loaded."""
+        """Load a model's tokenizer. Raises CurateError for a missing or slow tokenizer."""
         from transformers import AutoTokenizer
 
         advice = "Give the folder or the Hub id of the model's tokenizer: --tokenizer NAME"

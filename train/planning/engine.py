@@ -1,4 +1,4 @@
-"""The speed of engines and of a learner, and a simulated engine, which samples a token per completion in each step."""
+"""The speed of engines and a learner, and a simulated engine, which samples one token per completion in each step."""
 
 from collections import deque
 from dataclasses import dataclass, field

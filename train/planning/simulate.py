@@ -1,4 +1,4 @@
-"""A discrete-event simulation of a run: timed engines, rewards and a learner.
+"""A discrete-event simulation of a run: engines, rewards and a learner.
 
 The controller's own rules (train/asynchronous/staleness.py) dispatch groups and select batches. Lengths of completions
 are log-normal, which fits the heavy tail of reasoning models.
@@ -113,7 +113,7 @@ def simulate(
 ) -> SimulationResult:
     """Simulate until the step time is precise to 5%, or for max_cycles.
 
-    Batches arrive in bursts of staleness + 1, so a cycle of staleness + 1 steps is the unit of measurement. The first
+    Batches arrive in bursts of staleness + 1, so the simulation measures cycles of staleness + 1 steps. The first
     cycle, which fills the engines, does not count. The confidence interval is by the method of batch means.
     """
     return _Run(mode, workload, layout, seed).run(max_cycles)
@@ -352,7 +352,7 @@ def _iterate_staleness_spans(sample: SimulatedSample, version: int) -> Iterator[
 
 
 def _compute_relative_error(cycles: Sequence[float]) -> float:
-    """Return half of the 95% confidence interval of the mean, as a share of the mean; inf for too few cycles."""
+    """Return half the width of the mean's 95% confidence interval, relative to the mean; inf for too few cycles."""
     if len(cycles) < _MIN_CYCLES:
         return inf
     return _STUDENT_T * stdev(cycles) / sqrt(len(cycles)) / fmean(cycles)

@@ -57,7 +57,7 @@ class GpuSplit:
 
 
 def find_best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, workload: Workload) -> GpuSplit | None:
-    """Find the fastest split by hill climbing on short, scaled-down simulations, and simulate it precisely.
+    """Find the fastest split by hill climbing on scaled-down simulations, then simulate this split in full.
 
     Return None if the GPUs are too few for this mode.
     """
@@ -87,7 +87,7 @@ def find_best_split(mode: TrainingMode, model: ModelSize, cluster: GpuCluster, w
 
 
 def iterate_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterator[tuple[int, int]]:
-    """Yield (GPUs of the learner, number of engines)."""
+    """Yield each candidate split as (number of learner GPUs, number of engines)."""
     multiple = cluster.learner_multiple
     if mode.pipeline == "sync":  # learner and engines take turns on all GPUs
         if cluster.gpus >= max(cluster.min_learner_gpus, cluster.tensor_parallel):
@@ -103,8 +103,8 @@ def iterate_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterato
 def build_model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found.
 
-    Training always includes the forward pass for the old log-probabilities: "async" needs it, and all pipelines are
-    compared under one objective.
+    Training always includes the forward pass for the old log-probabilities, which the pipeline "async" needs: the
+    comparison of pipelines uses one objective.
     """
     memory = estimate(config.model, row_tokens=1, reference=False)
     hf_config = load_hf_config(config.model.path)

@@ -82,7 +82,7 @@ def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
 
 
 def compute_commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bits) -> tuple[CommitmentDistance, ...]:
-    """Compare commitments, one for each 32 tokens, with the verifier's hidden states in bfloat16."""
+    """Compare each 32-token chunk's commitment with the verifier's hidden states in bfloat16."""
     distances = []
     for commitment, start in zip(commitments, range(0, len(hidden_TH), CHUNK_TOKENS), strict=True):
         bits = hidden_TH[start : start + CHUNK_TOKENS].ravel()

@@ -71,7 +71,7 @@ def split_gpus_by_engine(gpus: Sequence[int], tensor_parallel: int) -> list[tupl
 
 
 def resolve_visible_devices(gpus: Sequence[int]) -> str:
-    """Return CUDA_VISIBLE_DEVICES for these GPUs, indices into the run's own CUDA_VISIBLE_DEVICES.
+    """Return CUDA_VISIBLE_DEVICES for GPUs given as indices into the run's CUDA_VISIBLE_DEVICES.
 
     Raises SamplerError if an index is out of range.
     """

@@ -25,7 +25,7 @@ def check_model(model: str, revision: str | None = None) -> None:
 
 
 def check_folder(model: str) -> None:
-    """Raise SamplerError if the name is that of a folder without a model."""
+    """Raise SamplerError if the name is a folder without a model."""
     folder = Path(model).expanduser()
     is_path = model.startswith(_PATH_PREFIXES) or model.count("/") > 1 or folder.exists()
     if is_path and not folder.is_file() and not (folder / "config.json").is_file():

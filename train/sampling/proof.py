@@ -89,7 +89,7 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
 def measure_logprob_differences(
     by_learner: Sequence[Sequence[float]], by_engine: Sequence[Sequence[float]]
 ) -> dict[str, float]:
-    """Return metrics of the differences between log-probabilities, given as one list per sequence.
+    """Return metrics of the differences between log-probabilities; each argument has one list per sequence.
 
     PARITY_METRIC is infinite if a difference is not finite.
     """

@@ -24,7 +24,7 @@ def is_prefilled(prompt: Prompt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling options of an engine, without top_k and penalties: samplers disable those of servers and models."""
+    """Sampling options of an engine. Samplers disable top_k and penalties, also the defaults of servers and models."""
 
     temperature: float = 0.6  # from DeepCoder's evaluation, as top_p
     top_p: float = 0.95
@@ -42,7 +42,7 @@ class SamplingParams:
             raise ValueError("verifiable completions need top_p = 1 and no stops")
 
     def as_table(self) -> dict[str, Any]:
-        """Return the options as JSON values, newer ones only if they have an effect, so old fingerprints stay valid."""
+        """Return the options as JSON values. Omits newer options without effect, so old fingerprints stay valid."""
         table = asdict(self)
         stop, verifiable = table.pop("stop"), table.pop("verifiable")
         if stop:
@@ -75,7 +75,7 @@ class Sampler(Protocol):
         """Yield (index of the prompt, completion) as completions finish.
 
         Reads `prompts` lazily; they may be infinite. Yields a ValueError for a prompt that the model refuses, such as
-        one of too many tokens. Raises SamplerError if sampling fails.
+        a prompt with too many tokens. Raises SamplerError if sampling fails.
         """
 
     def close(self) -> None:

@@ -191,7 +191,7 @@ class TransformersSampler(TextSampler):
         return over
 
     def _sample_tokens(self, completions: Sequence[_Running], logits_BV: Tensor) -> list[tuple[int, float]]:
-        """Return a token of each completion with its log-probability; both are meaningless for finished ones."""
+        """Return a token of each completion with its log-probability; both are meaningless for finished completions."""
         sampling = completions[0].sampling
         if sampling.verifiable:
             seeds, positions = [each.seed for each in completions], [len(each.sampled) for each in completions]

@@ -281,7 +281,7 @@ class VllmSampler(TextSampler):
             raise ValueError(str(error)) from error
 
     def _move_to_front(self, names: Sequence[str]) -> None:
-        """Move these requests to the front of the queue, before requests interrupted by a load."""
+        """Move requests to the front of the queue, ahead of requests that a weight load interrupted."""
         if self._core is not None:
             waiting = self._core.scheduler.waiting
             ours = [request for request in waiting if request.request_id in names]

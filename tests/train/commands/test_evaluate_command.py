@@ -79,7 +79,7 @@ def test_answers_of_several_lengths_are_asked_for_and_their_errors_are_shown(tmp
     assert (short["sampling"]["target_tokens"], long["sampling"]["target_tokens"]) == (10, 40)
     n_tokens = short["problems"][0]["tokens"][0]
     header, *rows = [line.split() for line in done.stdout.splitlines()[-3:]]
-    assert " ".join(header) == "asked for samples tokens mean error of target pass@1"
+    assert " ".join(header) == "target samples tokens mean error of target pass@1"
     errors = [abs(n_tokens - n) for n in (10, 40)]
     assert rows == [
         [f"lcb-{n}", str(n), "6", str(n_tokens), str(error), f"{error / n:.1%}", "1.000"]

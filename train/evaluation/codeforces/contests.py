@@ -47,7 +47,7 @@ class Contest:
     """A rated contest.
 
     type         rules by Codeforces' name: "CF", "ICPC" or "IOI"
-    start        day on which it began
+    start        first day of the contest
     scores       points and penalty of each rated participant, the best first
     old_ratings  their ratings before the contest, in descending order; newcomers have 0
     """
@@ -105,7 +105,7 @@ def parse_problem_keys(id: str) -> list[tuple[int, str]]:
 
 
 class UnmatchedProblems:
-    """DeepCoder's 408 problems, without those already matched by a row of its test set.
+    """The problems of DeepCoder's 408 that no row of its test set has matched yet.
 
     Rows have no ids; digests of statements identify them (deepcoder_problems.json). Problems shared by two divisions
     have the same digest, and match in the order of the file.
@@ -146,7 +146,7 @@ def parse_contest_ids(text: str) -> tuple[int, ...]:
 
 
 class ContestMetadata:
-    """The difficulty and date of these contests' problems, for rows without them."""
+    """The difficulties and dates of contest problems, for rows that lack this metadata."""
 
     def __init__(self, contests: Iterable[Contest]) -> None:
         self._known = {

@@ -1,11 +1,11 @@
 """The rating of a model over Codeforces contests, as CodeElo computes it (Quan et al. 2025, arXiv:2501.01257).
 
-CodeElo takes a problem's samples as successive attempts; each wrong attempt before the first correct one costs points.
-The order of samples is arbitrary, but can change a rating by hundreds of points. So ratings are averages over all
-orders.
+CodeElo takes a problem's samples as successive attempts; each wrong attempt before the first correct attempt costs
+points. The order of samples is arbitrary, but can change a rating by hundreds of points. So ratings are averages over
+all orders.
 
 A score is worth the highest rating with an expected rank not better than the score's rank. As in published ratings, two
-rules differ from Codeforces': ranks count from 0, so they are better by one, and points do not decay with time.
+rules differ from Codeforces': ranks count from 0 instead of 1, and points do not decay with time.
 
 The model's rating is the mean over contests. Its interval is a bootstrap over contests.
 """
@@ -84,7 +84,7 @@ def load_deepcoder_2024() -> PercentileTable:
 
 
 def compute_wrong_attempt_probabilities(n: int, n_correct: int) -> dict[int | None, float]:
-    """Return the probability of each number of wrong attempts before the first correct one, over all sample orders.
+    """Return the distribution of the number of wrong attempts before the first correct attempt, over all sample orders.
 
     The key None stands for no correct sample. Raises ValueError for impossible numbers.
     """
@@ -195,7 +195,7 @@ class Rating:
     """The rating of a model in a result file.
 
     tests_source     source of the tests
-    is_upper_bound   whether wrong programs may pass these tests
+    is_upper_bound   whether wrong programs may pass the tests
     basis            unit of the mean and the bootstrap: "contests"
     attempts         number of samples of a problem; more samples raise the rating
     rating           mean over contests and over all orders of the samples
@@ -332,7 +332,7 @@ def rate_evaluation(
 ) -> tuple[Rating, ...]:
     """Rate the model of an evaluation: return one rating, or none without problems of known contests.
 
-    contests  contests with standings; None: those in the file at the default path
+    contests  contests with standings; None: the contests in the file at the default path
     seed      seed of the bootstrap
     """
     problems = [problem for problem in outcomes if problem.id.startswith(_ID_PREFIX)]

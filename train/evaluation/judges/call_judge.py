@@ -1,4 +1,4 @@
-"""The judge of calls: it compares the return values of a completion's function with the reference's, as EvalPlus does.
+"""A judge that compares the return values of a completion's function with the reference's, as EvalPlus does.
 
 The tests have two parts, base and plus inputs; the first wrong part ends the judging. Each part is one sandbox run,
 which calls the function with all inputs. This process compares the return values.
@@ -6,7 +6,7 @@ which calls the function with all inputs. This process compares the return value
 The limit on CPU time is `call_seconds` for a call and MAX_SECONDS for a part, but at least FACTOR times the reference's
 time (see time_limits.py).
 
-An output is correct if it equals the expected one (==), or if numbers are within the task's tolerance. Without a
+An output is correct if it equals (==) the expected output, or if its numbers are within the task's tolerance. Without a
 tolerance, FLOAT_TOLERANCE applies from the first input whose expected output consists of floats. Functions with several
 correct outputs have their own rules. Large outputs are compared by digest.
 
@@ -112,8 +112,8 @@ def find_first_mismatch(
 ) -> int | None:
     """Return the index of the first wrong output; None if all are correct.
 
-    entry_point  the function; some have their own rule
-    tolerance    the task's absolute tolerance; 0: none
+    entry_point  name of the function, which may have its own rule
+    tolerance    absolute tolerance of the task; 0: none
     inputs       lists of arguments, each as JSON of its encoding
     """
     for index, (output, wanted) in enumerate(zip(outputs, expected, strict=False)):
@@ -133,7 +133,7 @@ def _is_identical(output: CallOutput, wanted: CallOutput) -> bool:
 def _is_right(
     entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
 ) -> bool:
-    """Return whether an output is correct. The last of the expected outputs is that for these arguments."""
+    """Return whether an output is correct. `expected` ends with the output for these arguments."""
     wanted = expected[-1]
     if output.is_digest or wanted.is_digest:
         return entry_point == _ALWAYS_RIGHT or are_outputs_equal(output, wanted)
@@ -193,7 +193,7 @@ def _get_class_name(tree: Tree) -> str:
 
 
 def _is_close(actual: Tree, expected: Tree, tolerance: float) -> bool:
-    """Return whether two values of one class, and of one length, are close by numpy.allclose."""
+    """Return whether two values have the same class and length, and numpy.allclose accepts them."""
     import numpy as np
 
     if _get_class_name(actual) != _get_class_name(expected):
@@ -255,7 +255,7 @@ def _is_equal_or_digit_distance(actual: Tree, expected: Tree, arguments: list[An
     return _are_equal(actual, sum(abs(int(one) - int(other)) for one, other in pairs))
 
 
-def _have_same_members(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _has_same_members(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     return _canonicalize_items(actual) == _canonicalize_items(expected)
 
 
@@ -287,7 +287,7 @@ def _is_hashable(tree: Tree) -> bool:
     return not isinstance(tree, list) and not (isinstance(tree, dict) and tree.keys() & {"s", "d", "o"})
 
 
-def _have_equal_truth(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
+def _has_equal_truth(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
     """Compare truth values: the reference returns a match or None, and a completion may also return a bool."""
     return (actual if isinstance(actual, bool) else actual is not None) == (expected is not None)
 
@@ -303,6 +303,6 @@ _OWN_RULES: dict[str, Callable[[Tree, Tree, list[Any], float], bool]] = {
     "sum_div": _is_equal_or_zero,
     "surface_Area": _is_equal_or_pyramid_area,
     "digit_distance_nums": _is_equal_or_digit_distance,
-    **dict.fromkeys(_SETS, _have_same_members),
-    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _have_equal_truth),
+    **dict.fromkeys(_SETS, _has_same_members),
+    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _has_equal_truth),
 }

@@ -1,8 +1,8 @@
-"""The judges of CRUXEval: of predicted outputs, and of predicted inputs.
+"""The judges of CRUXEval, for predicted outputs and for predicted inputs.
 
 Predictions are extracted as in CRUXEval's own code, except that <think> blocks are removed. A prediction is the text
 between the first [ANSWER] and [/ANSWER]; without these tags, the whole text or, if the prompt requests steps, its last
-line. In an assertion, the input is the text before the first `==`, and the output the text up to the next one.
+line. In an assertion, the input is the text before the first `==`, and the output the text up to the second `==`.
 
 The sandbox computes the values, and this process compares them without tolerance. Predicted outputs are evaluated
 without the function, so a completion cannot call it. A predicted input could replace the function, so one run computes

@@ -1,7 +1,7 @@
 """The judge of final answers in mathematics.
 
-An answer must equal the expected one: as an integer, if the problem requires one, otherwise by math-verify, as in the
-reward for mathematics. All exercises share one sandbox for the comparisons.
+An answer must equal the expected answer: as an integer if the problem requires an integer, otherwise by math-verify, as
+in the mathematics reward. All exercises share one sandbox for the comparisons.
 """
 
 import re
@@ -38,7 +38,7 @@ def parse_integer(latex: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class MathJudge:
-    """A judge that compares a completion's final answer with the expected one.
+    """A judge that compares a completion's final answer with the expected answer.
 
     expected         correct answer, in LaTeX
     expects_integer  whether to compare integer answers as integers, without math-verify

@@ -3,10 +3,11 @@
 CPU time excludes waiting for a core, but programs on a busy machine share caches and memory bandwidth. At a load of 45,
 a program of 1.0 s took 1.2 to 1.7 s.
 
-    within the limits            any verdict but a time limit is final
-    within FACTOR times them     a time limit is final; with another verdict, the completion is judged alone at the end
+    run with the limits          any verdict but a time limit is final
+    run with FACTOR times them   a time limit is final; with another verdict, the completion is judged alone at the end
 
-Only the last run is not concurrent with others. Programs that hang never reach it; each costs three times its limits.
+Only the last run is not concurrent with others. Hanging programs never reach the last run; each costs three times its
+limits.
 """
 
 from collections.abc import Callable, Iterable, Iterator

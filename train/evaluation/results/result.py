@@ -44,7 +44,7 @@ _SUMMARY = {  # keys in the file -> fields of Summary
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of a million tokens, in any currency. Raises ValueError if one is below 0."""
+    """The prices of a million tokens, in any currency. Raises ValueError if a price is below 0."""
 
     prompt: float
     completion: float = field(metadata=json_key("answer"))
@@ -65,7 +65,7 @@ class TokenCounts:
 def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
     """Sum over samples, given as (tokens of the prompt, tokens of the completion), with 0 for unknown.
 
-    A prompt counts once for each of its samples, as providers count it.
+    Each sample counts its whole prompt, as providers bill it.
     """
     pairs = list(samples)
     prompts, completions = [prompt for prompt, _ in pairs], [completion for _, completion in pairs]
@@ -224,7 +224,7 @@ def _replace_nonfinite(value: Any) -> Any:
 
 
 def read_result(path: Path) -> Result:
-    """Read a result file. Raises CurateError if it is not one, and OSError if it cannot be read."""
+    """Read a result file. Raises CurateError for other or damaged files, and OSError if the file is unreadable."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -255,7 +255,7 @@ def is_result(content: Any) -> bool:
 
 
 def read_results(paths: tuple[Path, ...]) -> list[Result]:
-    """Read result files, and those in folders, sorted by name. Skips other JSON files in folders.
+    """Read result files, and the result files in folders, sorted by name. Skips other JSON files in folders.
 
     Raises CurateError if a file is not a result, or a folder has none.
     """

@@ -67,7 +67,7 @@ def tabulate_lengths(
         mean = fmean(lengths) if lengths else nan
         shown = [format_tokens(mean), _NONE if isnan(error) else f"{error:.0f}", format_percent(error / target)]
         rows.append([name, str(target), str(len(lengths)), *shown, format_share(summarize(outcomes).pass_at_1)])
-    return ["", "asked for", "samples", "tokens mean", "error", "of target", "pass@1"], rows
+    return ["", "target", "samples", "tokens mean", "error", "of target", "pass@1"], rows
 
 
 def format_share(value: float | None) -> str:
@@ -106,7 +106,7 @@ def tabulate_differences(
     """Tabulate the differences of models from a reference, which has the first row.
 
     With several other models, a column has corrected p-values: by Holm's method or, if the reference was selected as
-    the best, for all pairs. With one sample of each problem, two columns count the problems solved by only one model.
+    the best, for all pairs. With one sample per problem, two columns count the problems solved by only one model.
     """
     names = ["", "problems", "pass@1", "difference", "95%", "p", "visible"]
     several = len(contenders) > 1
@@ -160,8 +160,8 @@ def format_p_value(p: float) -> str:
 class Cell:
     """The result of a model on a suite.
 
-    is_best     whether it has the highest pass@1 of the suite, alone or with other models
-    contender   comparison with the best; None for the best, and without any verdict
+    is_best     whether the model has the highest pass@1 of the suite, alone or with other models
+    contender   comparison with the best model; None for the best, and without any verdict
     """
 
     result: Result
@@ -315,14 +315,14 @@ def _tabulate_leaderboard(
 
 
 def tabulate_leaderboard(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the leaderboard for a terminal: * marks the best, ~ those not significantly worse."""
+    """Tabulate the leaderboard for a terminal: * marks the best model, ~ models not significantly worse."""
     return _tabulate_leaderboard(
         board, lambda cell, value, range: f"{value} {range} {'*' if cell.is_best else '~' if cell.is_close else ' '}"
     )
 
 
 def format_markdown(board: Leaderboard) -> str:
-    """Format the leaderboard in Markdown: the best is bold, ~ marks those not significantly worse."""
+    """Format the leaderboard in Markdown: the best model is bold, ~ marks models not significantly worse."""
 
     def format_cell(cell: Cell, value: str, range: str) -> str:
         return f"**{value}** {range}" if cell.is_best else f"{value}{' ~' if cell.is_close else ''} {range}"

@@ -1,5 +1,5 @@
-"""Estimates from the samples of an evaluation, with their errors, by the standard library alone.
+"""Estimates from evaluation samples, with standard errors; uses only Python's standard library.
 
-Begin with outcomes.py: the outcomes of a problem's samples, and the summary of a set of problems. intervals.py has
+Begin with outcomes.py: the outcomes of a problem's samples, and the summary of several problems. intervals.py has
 confidence intervals; comparison.py tests whether models differ.
 """

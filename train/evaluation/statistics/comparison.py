@@ -1,19 +1,20 @@
-"""Paired comparisons of models on the same problems: of two, or of several with a reference or with the best.
+"""Paired comparisons of models on the same problems: two models, or several with a reference or with the best.
 
-Most of the error of an evaluation comes from the choice of problems, which both models share. The mean of the
-differences by problem therefore has a smaller error than either solve rate.
+The choice of problems causes most of an evaluation's error, and both models share it. The mean difference by problem
+therefore has a smaller error than either solve rate.
 
-The p-value is that of a sign-flip permutation test: the share of all choices of signs whose sum is at least as far from
-zero as the observed one. It is exact, grouping the choices by their sums; with too many distinct sums, it is estimated
-from 10,000 random choices. With one sample of each problem, this is McNemar's exact test.
+The p-value comes from a sign-flip permutation test: the share of sign choices whose sum is at least as far from zero as
+the observed sum. The test counts all choices, grouped by sum; with too many distinct sums, it draws 10,000 at random.
+With one sample per problem, this is McNemar's exact test.
 
-p-values of several comparisons have Holm's correction (1979). If the reference was selected as the best model, all
-pairs of models count. The worst model is then removed while it differs from the best, as in a model confidence set
-(Hansen, Lunde and Nason 2011, Econometrica 79, 453-497). Bonferroni's correction for all pairs of the remaining models
-replaces their bootstrap.
+Holm's correction (1979) applies to the p-values of several comparisons. If the reference was selected as the best
+model, all pairs of models count, as in a model confidence set: the worst model is removed while it differs from the
+best. See Hansen, Lunde and Nason (2011, Econometrica 79, 453-497). Bonferroni's correction for all pairs of the
+remaining models replaces their bootstrap.
 """
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -37,8 +38,8 @@ class ModelComparison:
     """The difference between the solve rates of two models.
 
     n_problems          problems with verdicts for both models
-    n_unknown           other problems, which are excluded
-    difference          mean over problems of the second model's share of correct samples minus the first one's
+    n_unknown           problems excluded for lack of a verdict
+    difference          mean over problems of the second model's solve rate minus the first model's
     standard_error      standard error of the difference; nan for one problem
     low, high           bounds of the 95% confidence interval of the difference
     p                   two-sided p-value of the sign-flip permutation test
@@ -92,7 +93,10 @@ def _pair_outcomes(
     by_id = [{problem.id: problem for problem in outcomes} for outcomes in (first, second)]
     for outcomes, problems in zip((first, second), by_id, strict=True):
         if len(problems) < len(outcomes):
-            raise CurateError("An evaluation has several problems with the same id. Evaluate on a set without them.")
+            repeated = Counter(problem.id for problem in outcomes).most_common(1)[0][0]
+            raise CurateError(
+                f"An evaluation has several problems with the id {repeated}. Evaluate on a set without duplicates."
+            )
     only_first, only_second = by_id[0].keys() - by_id[1].keys(), by_id[1].keys() - by_id[0].keys()
     if only_first or only_second:
         example = min(only_first or only_second)
@@ -135,7 +139,7 @@ def _compute_exact_p(sizes: Sequence[int], observed: int) -> float:
 
 
 def _estimate_p(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
-    """Estimate p from random signs; the observed signs count as one choice, so the estimate is never zero."""
+    """Estimate p from random signs. The observed signs count as one choice, so p is never zero."""
     total = sum(sizes)
     n_as_far = 0
     for _ in range(_N_RESAMPLES):

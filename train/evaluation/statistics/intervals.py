@@ -1,19 +1,19 @@
-"""Confidence intervals: of a solve rate, of a mean of paired differences, and of estimates without a formula.
+"""Confidence intervals for solve rates, for mean paired differences, and for estimates without a formula.
 
 Samples of one problem are correlated, so the standard error is clustered by problem (Miller 2024, "Adding Error Bars to
-Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The interval mean +- 1.96 standard errors has no width at 0 and 1, and is
-too narrow for few problems (Bowyer et al. 2025, arXiv:2503.01747).
+Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The interval of 1.96 standard errors around the mean has no width at 0 and
+1, and is too narrow for few problems (Bowyer et al. 2025, arXiv:2503.01747).
 
-A solve rate has Agresti and Coull's interval (1998, The American Statistician 52, 119-126). It counts the effective
-number of independent trials, as in surveys (Korn and Graubard 1998, Survey Methodology 24, 193-201; Franco, Little,
-Louis and Slud 2019, J. Survey Stat. Methodol. 7, 334-364). A mean of differences has the interval of Bonett and Price
-(2012, J. Educ. Behav. Stat. 37, 479-488), which adds two problems, one in favor of each model. Fagerland, Lydersen and
-Laake (2014, Stat. Med. 33, 2850-2875) recommend it.
+Solve rates have Agresti and Coull's interval (1998, The American Statistician 52, 119-126). Its number of trials is the
+effective sample size, as in surveys (Korn and Graubard 1998, Survey Methodology 24, 193-201; Franco, Little, Louis and
+Slud 2019, J. Survey Stat. Methodol. 7, 334-364). Mean differences have Bonett and Price's interval (2012, J. Educ.
+Behav. Stat. 37, 479-488), which adds two problems, one in favor of each model. Fagerland, Lydersen and Laake (2014,
+Stat. Med. 33, 2850-2875) recommend this interval.
 
-Both assume one sample of each problem. With several, the variance between problems is itself an estimate, and too low
-without a problem of a rare kind. Student's t, as in Korn and Graubard, does not correct that. Instead, a fraction of
-one problem is added: UNSEEN_VARIANCE and UNSEEN_DIFFERENCE, the lowest round values with a coverage of at least 93% in
-benchmarks/intervals.py.
+Both intervals assume one sample per problem. With several samples, the variance between problems is an estimate, which
+is too low if rare kinds of problems are missing. Student's t (Korn and Graubard) does not correct this bias. Instead,
+both intervals add a fraction of a problem: UNSEEN_VARIANCE and UNSEEN_DIFFERENCE, the lowest round values that reach
+93% coverage in benchmarks/intervals.py.
 
 Other estimates have a bootstrap interval (Efron 1979) with the expanded percentiles of Hesterberg (2015,
 arXiv:1411.5279), which correct the width for few items.
@@ -40,7 +40,7 @@ def standard_error(values: Sequence[float]) -> float:
 
 
 def compute_solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[float, float]:
-    """Return the 95% confidence interval of the mean share of correct samples; nan without a problem.
+    """Return the 95% confidence interval of the solve rate; nan without problems.
 
     counts: (number of samples, above 0; number of correct ones) of each problem
     """
@@ -54,9 +54,9 @@ def compute_solve_rate_interval(counts: Sequence[tuple[int, int]]) -> tuple[floa
 
 
 def compute_effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
-    """Return the number of independent trials with the standard error of these problems.
+    """Return the number of independent trials that would have the same standard error.
 
-    It is at least the number of problems minus one, and at most the number of samples.
+    The result lies between the number of problems minus one and the number of samples.
     """
     shares = [correct / n for n, correct in counts]
     mean, problems = fmean(shares), len(shares)
@@ -68,10 +68,10 @@ def compute_effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
 
 
 def compute_difference_interval(differences: Sequence[float], step: float) -> tuple[float, float]:
-    """Return the 95% confidence interval of the mean of paired differences of shares.
+    """Return the 95% confidence interval of the mean paired difference between solve rates.
 
     differences  difference of each problem, from -1 to 1
-    step         smallest effect of one sample on a difference; 1 with one sample of each problem
+    step         smallest effect of one sample on a difference; 1 with one sample per problem
 
     The two added problems differ by about as much as the others, and at least by the step.
     """
@@ -102,9 +102,9 @@ def compute_bootstrap_interval(
 
 
 def _approximate_t_quantile(degrees: int) -> float:
-    """Return the t for which 95% of Student's distribution lie between -t and t (Abramowitz and Stegun 1964, 26.7.5).
+    """Approximate the two-sided 95% quantile of Student's t distribution (Abramowitz and Stegun 1964, 26.7.5).
 
-    From 4 degrees of freedom on, the expansion is accurate to 0.01.
+    The error is at most 0.01 from 4 degrees of freedom on.
     """
     z = _Z
     terms: tuple[float, ...] = (

@@ -1,10 +1,10 @@
-"""The outcomes of a problem's samples, their form in a result file, and the summary of a set of problems.
+"""The outcomes of a problem's samples, their form in a result file, and the summary of several problems.
 
     {"id": "abc365_d", "facts": {"difficulty": "medium", "platform": "atcoder", "date": "2024-08-03"},
      "bits": "11x0", "tokens": [812, 790, 0, 4096], "cut_off": "0001", "tests": "9f2c...", "samples": "51d0...",
      "verdicts": {"accepted": 2, "wrong_answer": 1}}
 
-In `bits`, 1 is a correct sample, 0 a wrong one, and x one without a verdict, which counts as neither.
+In `bits`, 1 is a correct sample, 0 a wrong sample, and x a sample without a verdict, which is not counted.
 """
 
 import datetime
@@ -167,19 +167,19 @@ def describe_tests_source(outcomes: Iterable[ProblemOutcomes]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The statistics of the judged samples of a set of problems; nan without any verdict.
+    """Statistics of the judged samples of several problems; nan without any verdict.
 
     n_problems           problems with a verdict
     n_unknown            problems without a verdict
     n_samples            samples with a verdict
     n_no_verdict         samples without a verdict
-    pass_at_1            mean over problems of the share of correct samples
+    pass_at_1            mean solve rate of the problems
     standard_error       standard error of pass_at_1, clustered by problem; nan for one problem
     low, high            bounds of the 95% confidence interval of pass_at_1
     pass_at              pass@j for each j up to the smallest number of samples of a problem
     always_solved_share  share of problems with only correct samples
     n_truncated          samples that reached the token limit
-    n_truncated_correct  correct samples among these
+    n_truncated_correct  correct samples that reached the token limit
     mean_tokens          mean length of a sample
     tokens_p50           median length of a sample
     tokens_p95           95th percentile of the length of a sample
@@ -278,7 +278,7 @@ _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", 
 
 
 def summarize_groups(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKey) -> dict[str, Summary]:
-    """Summarize the problems for each value of a function of their metadata, such as one of STRATUM_KEYS.
+    """Summarize the problems by the value of a function of their metadata, such as one of STRATUM_KEYS.
 
     Difficulties are in order from easy to hard, other values in natural order, and unknown ones last.
     """

@@ -131,7 +131,7 @@ def _is_open_r1(row: Row) -> bool:
 
 
 def _is_deepcoder(row: Row) -> bool:
-    """Return whether a row is one of DeepCoder's Codeforces problems: its other problems have no limits."""
+    """Return whether a row is a Codeforces problem of DeepCoder; DeepCoder's other problems have no limits."""
     return bool(row["tests"]) and _DEEPCODER_LIMITS.search(optional_text(row["problem"])) is not None
 
 
@@ -314,7 +314,7 @@ def _find_exclusion_reason(row: Row, folder: Path | None) -> str:
     if optional_text(row["input_mode"]) == "file":
         return "read or write files"
     if row["executable"] is False:
-        return "are not executable, as open-r1 says"
+        return "are not executable, according to open-r1"
     if row["official_tests_complete"]:
         return "" if row["official_tests"] else "have no tests"
     if folder is None:

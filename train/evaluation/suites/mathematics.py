@@ -40,7 +40,7 @@ def _make_exercise(id: str, row: Row, judge: MathJudge, difficulty: object, opti
 
 
 def _recognizes_aime(year: int, row: Row) -> bool:
-    """Return whether a row is not of MATH-500, and of this year's AIME or of an unknown year."""
+    """Return whether a row is outside MATH-500, and from this year's AIME or an unknown year."""
     named = optional_text(row["year"]) or optional_text(row["url"])
     return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
 
@@ -67,7 +67,7 @@ def _make_aime_suite(year: int, hub_id: str) -> RowSuite:
 
 
 def _recognizes_math500(row: Row) -> bool:
-    """Return whether a row may be of MATH-500: it has neither a contest's year nor a URL."""
+    """Return whether a row may belong to MATH-500: it has neither a year nor a URL."""
     return all(row[name] for name in _COLUMNS) and not row["year"] and not row["url"]
 
 

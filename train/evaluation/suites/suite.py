@@ -26,7 +26,7 @@ UNKNOWN_METADATA = ProblemMetadata()
 class Exercise:
     """A problem, its judge, and its metadata.
 
-    prompt         messages, where a final one of the assistant is a prefill, or plain text to continue
+    prompt         messages (a final assistant message is a prefill), or plain text to continue
     answer_prefix  text that precedes a completion for the judge: the prefill or the beginning of the program
     answer_suffix  text that follows a completion for the judge, such as the end of a block removed by a stop
     """
@@ -127,7 +127,7 @@ class RowSuite:
     name        command-line name
     title       display name
     hub_id      dataset on the Hub, with options that select its rows
-    columns     columns by which it recognizes its rows
+    columns     columns that identify its rows
     recognizes  predicate for rows, which have the columns of all suites, with None in a missing column
     read        function that yields the exercises of a table of such rows
     has_dates   whether its problems have dates, so a window can apply

@@ -59,7 +59,7 @@ def test_problems_without_a_verdict_are_left_out_and_counted():
 def test_other_problems_or_other_tests_are_refused():
     with pytest.raises(CurateError, match="1 are only in the first and 0 only in the second, such as p1"):
         compare(outcomes("1", "1"), outcomes("1"))
-    with pytest.raises(CurateError, match="several problems with the same id"):
+    with pytest.raises(CurateError, match="several problems with the id p0"):
         compare([outcome("p0", "1"), outcome("p0", "0")], outcomes("1"))
     with pytest.raises(CurateError, match="judged 1 problems with different tests, such as p0"):
         compare([outcome("p0", "1", tests="a")], [outcome("p0", "1", tests="b")])

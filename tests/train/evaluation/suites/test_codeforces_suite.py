@@ -125,7 +125,7 @@ def test_generated_tests_are_added_where_the_official_ones_are_not_complete(read
     [
         ({"interaction_format": "Ask and flush."}, "are interactive"),
         ({"input_mode": "file"}, "read or write files"),
-        ({"executable": False}, "are not executable, as open-r1 says"),
+        ({"executable": False}, "are not executable, according to open-r1"),
         ({"official_tests": []}, "have no tests"),
     ],
 )
