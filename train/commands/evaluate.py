@@ -206,7 +206,7 @@ def command(
         engine_options = replace(EngineOptions.from_table(engine), request=request)
         file = None if samples_file is None else read_sample_file(samples_file, overrides["extraction"])
         name = model or (file.name if file else "")
-        sampled = _SampledModel(name, base_url, engine_options, read_prompt(prompt), seed, prices, gpu_price, file)
+        model_source = _ModelSource(name, base_url, engine_options, read_prompt(prompt), seed, prices, gpu_price, file)
         revision = engine_options.vllm.get("revision")
         if base_url is None and file is None:
             engine_options.refuse_request_fields()
@@ -220,7 +220,7 @@ def command(
             # With several suites, the window applies only to suites with dates.
             suite_overrides = given if len(suites) < 2 or has_dates(suite) else {**given, "window": None}
             if file is None:
-                settings = resolve_settings(protocol, suite, suite_overrides, sampled.prompt)
+                settings = resolve_settings(protocol, suite, suite_overrides, model_source.prompt)
             else:
                 settings = file.resolve_settings(protocol, suite, suite_overrides)
             exercises = read_exercises(
@@ -229,7 +229,7 @@ def command(
                 problems or 0,
                 suite=suite,
                 trust=trust,
-                prompt=sampled.prompt,
+                prompt=model_source.prompt,
                 languages=chosen,
                 settings=settings.suite_settings,
             )
@@ -244,7 +244,7 @@ def command(
             jobs.append(_Job(suite, location, target, settings, exercises, sandbox_here, path, found, existing))
         is_chat = any(isinstance(exercise.prompt, list) for job in jobs for exercise in job.exercises)
         is_sampled_here = file is None and base_url is None
-        chats = is_chat and sampled.prompt.format == "chat"
+        chats = is_chat and model_source.prompt.format == "chat"
         if is_sampled_here and chats and "tokenizer" not in engine_options.vllm:
             check_chat_template(name, revision)
 
@@ -260,12 +260,12 @@ def command(
             if stores and file is None:
                 from train.sampling.open_engine import open_sampler  # a slow import, so after all checks
 
-                arguments = sampled.prompt.chat_arguments
+                arguments = model_source.prompt.chat_arguments
                 sampler = stack.enter_context(closing(open_sampler(name, base_url, engine_options, arguments)))
             for job, samples in stores:
                 with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
-                    evaluation, ratings, gpu_cost = _evaluate(job, sampled, sampler, samples)
-                    _print_result(job, sampled, evaluation, ratings, gpu_cost)
+                    evaluation, ratings, gpu_cost = _evaluate(job, model_source, sampler, samples)
+                    _print_result(job, model_source, evaluation, ratings, gpu_cost)
                     n_succeeded += evaluation.summary.n_samples > 0
                     if job.target_tokens:
                         lengths.append((job.label, job.target_tokens, evaluation.outcomes))
@@ -362,7 +362,7 @@ class _Job:
 
 
 @dataclass(frozen=True, slots=True)
-class _SampledModel:
+class _ModelSource:
     """The model that all jobs evaluate, and the source of its samples.
 
     base_url   URL of the model's server; None: an engine in this process
@@ -392,7 +392,7 @@ class _SampledModel:
 
 
 def _evaluate(
-    job: _Job, sampled: _SampledModel, sampler: "Sampler | None", samples: "SampleStore | None"
+    job: _Job, model_source: _ModelSource, sampler: "Sampler | None", samples: "SampleStore | None"
 ) -> "tuple[EvaluationResult, tuple[Rating, ...], GpuCost | None]":
     """Evaluate, show the progress, and write the result file. Return the evaluation, the ratings and the GPU cost.
 
@@ -422,66 +422,68 @@ def _evaluate(
                 partial(sampler.sample, sampling=sampling),
                 box,
                 k=job.settings.suite_settings.k,
-                seed=sampled.seed,
+                seed=model_source.seed,
                 samples=samples,
-                settings=metadata.list_sample_dependencies(sampled.model, sampling, sampled.prompt, sampled.engine),
+                settings=metadata.list_sample_dependencies(
+                    model_source.model, sampling, model_source.prompt, model_source.engine
+                ),
                 judged_with=judged_with,
                 progress=progress,
             )
-    seconds, price = time.monotonic() - start_time, sampled.gpu_price
+    seconds, price = time.monotonic() - start_time, model_source.gpu_price
     gpu_cost = None if price is None else GpuCost(price, seconds, evaluation.n_sampled, evaluation.k)
-    ratings = rate_evaluation(evaluation.outcomes, job.contests, seed=sampled.seed)
+    ratings = rate_evaluation(evaluation.outcomes, job.contests, seed=model_source.seed)
     if out:
         window = job.settings.suite_settings.window
         Result(
-            sampled.build_model_table(),
+            model_source.build_model_table(),
             metadata.collect_suite_metadata(job.suite, job.location, window, job.exercises, evaluation.outcomes),
             {
                 "k": evaluation.k,
-                **sampled.build_sampling_table(sampling),
+                **model_source.build_sampling_table(sampling),
                 **({"target_tokens": job.target_tokens} if job.target_tokens else {}),
             },
-            sampled.prompt.as_table(),
-            sampled.engine.to_vllm_options(),
-            sampled.seed,
+            model_source.prompt.as_table(),
+            model_source.engine.to_vllm_options(),
+            model_source.seed,
             evaluation.outcomes,
             evaluation.tokens,
             languages=metadata.list_languages(job.exercises),
             protocol=job.settings.as_table(),
             ratings=ratings,
-            prices=sampled.prices,
+            prices=model_source.prices,
             gpu_cost=gpu_cost,
         ).write(out)
     return evaluation, ratings, gpu_cost
 
 
 def _print_result(
-    job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult", ratings: "Sequence[Rating]",
+    job: _Job, model_source: _ModelSource, evaluation: "EvaluationResult", ratings: "Sequence[Rating]",
     gpu_cost: GpuCost | None,
 ) -> None:  # fmt: skip
     from train.evaluation.results.tables import format_cost, tabulate_strata
 
-    click.echo(_format_heading(job, sampled, evaluation))
-    if (line := job.settings.format_summary_line()) and sampled.file is None:
+    click.echo(_format_heading(job, model_source, evaluation))
+    if (line := job.settings.format_summary_line()) and model_source.file is None:
         click.echo(line)
     print_cells(*tabulate_strata(evaluation.outcomes))
-    found = evaluation.summary
-    if found.n_truncated or evaluation.n_no_code:
+    summary = evaluation.summary
+    if summary.n_truncated or evaluation.n_no_code:
         click.echo(
-            f"of {found.n_samples} samples, {found.n_truncated} were truncated "
-            f"({found.n_truncated_correct} of them correct), and {evaluation.n_no_code} ended without a program"
+            f"of {summary.n_samples} samples, {summary.n_truncated} were truncated "
+            f"({summary.n_truncated_correct} of them correct), and {evaluation.n_no_code} ended without a program"
         )
-    if found.n_no_verdict:
-        warn(f"{found.n_no_verdict} samples have no verdict and are left out; see the warnings above")
-    if sampled.prices is not None:
-        click.echo(format_cost(evaluation.tokens, sampled.prices))
+    if summary.n_no_verdict:
+        warn(f"{summary.n_no_verdict} samples have no verdict and are left out; see the warnings above")
+    if model_source.prices is not None:
+        click.echo(format_cost(evaluation.tokens, model_source.prices))
     if gpu_cost is not None:
         click.echo(f"GPU cost of this call: {gpu_cost}")
     for line in (line for rating in ratings for line in rating.lines):
         click.echo(line)
 
 
-def _format_heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationResult") -> str:
+def _format_heading(job: _Job, model_source: _ModelSource, evaluation: "EvaluationResult") -> str:
     from train.evaluation.results.result import format_suite_label, shorten_location, shorten_model_name
     from train.evaluation.statistics.outcomes import describe_tests_source
     from train.evaluation.suites import dataset
@@ -494,10 +496,10 @@ def _format_heading(job: _Job, sampled: _SampledModel, evaluation: "EvaluationRe
     sampling = f"T {used.temperature:g}, {used.max_tokens} tokens"
     sampling += f", target {job.target_tokens}" if job.target_tokens else ""
     parts = (
-        f"{shorten_model_name(sampled.model)}: {format_suite_label(shorten_location(name), used.window)}",
+        f"{shorten_model_name(model_source.model)}: {format_suite_label(shorten_location(name), used.window)}",
         f"{len(outcomes)} problems x {most if fewest == most else f'{fewest}-{most}'}",
         f"held {days[0]}..{days[-1]}" if used.window and days else "",
         f"tests: {source}" if source else "",
-        f"samples of {sampled.file.path}" if sampled.file else sampling,
+        f"samples of {model_source.file.path}" if model_source.file else sampling,
     )
     return ", ".join(filter(None, parts))

@@ -175,17 +175,17 @@ class EvaluationResult:
 
     def compute_metrics(self) -> dict[str, float]:
         """Return the metrics under the names in train/run/step_metrics.py."""
-        found, estimate = self.summary, self.pass_at_k
+        summary, estimate = self.summary, self.pass_at_k
         return {
-            "eval/pass@1": found.pass_at_1,
-            "eval/pass@1_low": found.low,
-            "eval/pass@1_high": found.high,
+            "eval/pass@1": summary.pass_at_1,
+            "eval/pass@1_low": summary.low,
+            "eval/pass@1_high": summary.high,
             **({f"eval/pass@{self.k}": estimate} if self.k > 1 and estimate is not None else {}),
-            "eval/clipped_ratio": found.truncated_share,
-            "eval/clipped_correct_ratio": found.n_truncated_correct / found.n_samples if found.n_samples else nan,
-            "eval/no_code": self.n_no_code / found.n_samples if found.n_samples else nan,
-            "eval/no_signal": found.n_no_verdict,
-            "eval/mean_length": found.mean_tokens,
+            "eval/clipped_ratio": summary.truncated_share,
+            "eval/clipped_correct_ratio": summary.n_truncated_correct / summary.n_samples if summary.n_samples else nan,
+            "eval/no_code": self.n_no_code / summary.n_samples if summary.n_samples else nan,
+            "eval/no_signal": summary.n_no_verdict,
+            "eval/mean_length": summary.mean_tokens,
         }
 
 

@@ -193,11 +193,11 @@ def rescore(
     )
 
 
-def _fill_metadata(recorded: ProblemMetadata, of_row: ProblemMetadata) -> ProblemMetadata:
-    """Fill unknown metadata of a row from the result, which may have some from Codeforces' contests."""
+def _fill_metadata(result_metadata: ProblemMetadata, row_metadata: ProblemMetadata) -> ProblemMetadata:
+    """Fill a row's unknown metadata from the result, which may include metadata of Codeforces contests."""
     return replace(
-        of_row,
-        difficulty=recorded.difficulty if of_row.difficulty is None else of_row.difficulty,
-        platform=of_row.platform or recorded.platform,
-        date=of_row.date or recorded.date,
+        row_metadata,
+        difficulty=result_metadata.difficulty if row_metadata.difficulty is None else row_metadata.difficulty,
+        platform=row_metadata.platform or result_metadata.platform,
+        date=row_metadata.date or result_metadata.date,
     )

@@ -132,7 +132,7 @@ class SampleFile:
             )
         if missing:
             raise CurateError(
-                f"{self.path} has no sample of {len(missing)} of {len(exercises)} problems: {format_ids(missing)}. "
+                f"{self.path} has no samples for {len(missing)} of {len(exercises)} problems: {format_ids(missing)}. "
                 "Each problem counts: add its samples, with an empty program if the model gave none."
             )
         few = [f"{id} ({len(texts)})" for id, texts in found.items() if len(texts) < (k or 1)]

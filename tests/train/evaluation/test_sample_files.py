@@ -114,17 +114,17 @@ def test_tasks_are_found_by_their_ids_with_or_without_the_name_of_the_suite(tmp_
 def test_what_two_problems_could_mean_is_not_guessed(tmp_path):
     file = read_sample_file(written(tmp_path, {"task_id": "1", "solution": "a"}))
     with pytest.raises(
-        CurateError, match=r"no sample of these problems: its tasks are 1 \(line 1\), .* apps/1, taco/1"
+        CurateError, match=r"no samples for these problems. The file has tasks 1 \(line 1\); .* apps/1, taco/1"
     ):
         file.assign(exercises("apps/1", "taco/1"))
 
 
 def test_a_problem_without_samples_is_an_error(tmp_path):
     file = read_sample_file(written(tmp_path, {"task_id": "a/1", "solution": "x"}))
-    with pytest.raises(CurateError, match=r"no sample of 2 of 3 problems: a/2, a/3\. .* an empty program"):
+    with pytest.raises(CurateError, match=r"no samples for 2 of 3 problems: a/2, a/3\. .* an empty program"):
         file.assign(exercises("a/1", "a/2", "a/3"))
     empty = read_sample_file(written(tmp_path, {"question_id": "1", "code_list": []}))
-    with pytest.raises(CurateError, match="no sample of 1 of 1 problems: a/1"):
+    with pytest.raises(CurateError, match="no samples for 1 of 1 problems: a/1"):
         empty.assign(exercises("a/1"))
 
 

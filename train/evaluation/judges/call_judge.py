@@ -116,30 +116,30 @@ def find_first_mismatch(
     tolerance    absolute tolerance of the task; 0: none
     inputs       lists of arguments, each as JSON of its encoding
     """
-    for index, (output, wanted) in enumerate(zip(outputs, expected, strict=False)):
-        if entry_point not in _OWN_RULES and _is_identical(output, wanted):
+    for index, (output, expected_output) in enumerate(zip(outputs, expected, strict=False)):
+        if entry_point not in _OWN_RULES and _is_identical(output, expected_output):
             continue
         if not _is_right(entry_point, tolerance, inputs[index], output, expected[: index + 1]):
             return index
     return None
 
 
-def _is_identical(output: CallOutput, wanted: CallOutput) -> bool:
+def _is_identical(output: CallOutput, expected_output: CallOutput) -> bool:
     """Return whether two values are equal by their encodings alone."""
-    is_small = not (output.is_digest or wanted.is_digest)
-    return is_small and output.text == wanted.text and not any(mark in output.text for mark in _UNEQUAL_MARKS)
+    is_small = not (output.is_digest or expected_output.is_digest)
+    return is_small and output.text == expected_output.text and not any(mark in output.text for mark in _UNEQUAL_MARKS)
 
 
 def _is_right(
     entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
 ) -> bool:
     """Return whether an output is correct. `expected` ends with the output for these arguments."""
-    wanted = expected[-1]
-    if output.is_digest or wanted.is_digest:
-        return entry_point == _ALWAYS_RIGHT or are_outputs_equal(output, wanted)
+    expected_output = expected[-1]
+    if output.is_digest or expected_output.is_digest:
+        return entry_point == _ALWAYS_RIGHT or are_outputs_equal(output, expected_output)
     before = _choose_tolerance(tolerance, expected[:-1])
     try:
-        actual, right = json.loads(output.text), json.loads(wanted.text)
+        actual, right = json.loads(output.text), json.loads(expected_output.text)
         if entry_point in _OWN_RULES:
             is_right = _OWN_RULES[entry_point](actual, right, sandbox_runner.decode(json.loads(arguments)), before)
         else:

@@ -63,8 +63,8 @@ class OutputJudge:
             return JudgeResult(NO_ANSWER)
         if len(expression) > _MAX_EXPRESSION_CHARS:
             return _WRONG
-        wanted = _evaluate_literal(self.output, sandbox)
-        return _compare(_run_expression(expression, time_factor * self.seconds, sandbox), wanted)
+        expected_output = _evaluate_literal(self.output, sandbox)
+        return _compare(_run_expression(expression, time_factor * self.seconds, sandbox), expected_output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class InputJudge:
             return JudgeResult(NO_ANSWER)
         if len(call) > _MAX_EXPRESSION_CHARS or not _is_call(call):
             return _WRONG
-        wanted = _evaluate_literal(self.output, sandbox)
+        expected_output = _evaluate_literal(self.output, sandbox)
         seconds = time_factor * self.seconds
         collect = self.code + _COLLECT
         found = _run_expression(_ARGUMENTS + call.removeprefix(_FUNCTION), seconds, sandbox, preamble=collect)
@@ -101,7 +101,7 @@ class InputJudge:
         arguments = _reencode_arguments(found.outputs[0].text)
         if arguments is None:
             return _WRONG
-        return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [seconds], sandbox), wanted)
+        return _compare(run_calls([self.code, _CALL], "call_with", [arguments], [seconds], sandbox), expected_output)
 
 
 def extract_predicted_output(completion: str, *, requests_steps: bool) -> str:
@@ -149,16 +149,16 @@ def _evaluate_literal(literal: str, sandbox: Sandbox) -> CallOutput:
     return value
 
 
-def _reencode_arguments(claimed: str) -> str | None:
+def _reencode_arguments(untrusted_json: str) -> str | None:
     """Parse and re-encode the arguments, which a hostile expression may have replaced; None if invalid."""
     try:
-        given, named = json.loads(claimed)
+        positional, keywords = json.loads(untrusted_json)
     except (ValueError, TypeError, RecursionError):
         return None
-    return json.dumps([given, named])
+    return json.dumps([positional, keywords])
 
 
-def _compare(calls: CallResults, wanted: CallOutput) -> JudgeResult:
+def _compare(calls: CallResults, expected_output: CallOutput) -> JudgeResult:
     if not calls.outputs:
         return JudgeResult(calls.verdict.value)
-    return JudgeResult(Verdict.ACCEPTED.value) if are_outputs_equal(calls.outputs[0], wanted) else _WRONG
+    return JudgeResult(Verdict.ACCEPTED.value) if are_outputs_equal(calls.outputs[0], expected_output) else _WRONG

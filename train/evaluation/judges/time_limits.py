@@ -34,16 +34,16 @@ def judge_all(
     near_limit: list[Item] = []
 
     def judge_concurrently(item: Item) -> JudgeResult | None:
-        found = judge(item, 1.0)
-        if _is_time_limit(found) and not _is_time_limit(judge(item, FACTOR)):
+        result = judge(item, 1.0)
+        if _is_time_limit(result) and not _is_time_limit(judge(item, FACTOR)):
             return None
-        return found
+        return result
 
-    for item, found in _judge_each(items, judge_concurrently, sandbox):
-        if found is None:
+    for item, result in _judge_each(items, judge_concurrently, sandbox):
+        if result is None:
             near_limit.append(item)
         else:
-            yield item, found
+            yield item, result
     for item in near_limit:
         yield from _judge_each([item], lambda item: judge(item, 1.0), sandbox)
 
@@ -65,5 +65,5 @@ def _judge_each(
     return map_with_retries(items, judge_or_error, sandbox)
 
 
-def _is_time_limit(found: JudgeResult) -> bool:
-    return found.verdict == Verdict.TIME_LIMIT.value
+def _is_time_limit(result: JudgeResult) -> bool:
+    return result.verdict == Verdict.TIME_LIMIT.value

@@ -261,9 +261,9 @@ def select_powers_of_two(estimates: Mapping[int, float]) -> dict[int, float]:
     return {j: value for j, value in estimates.items() if j & (j - 1) == 0 or j == last}
 
 
-def _find_quantile(ascending: Sequence[int], share: float) -> float:
+def _find_quantile(sorted_values: Sequence[int], share: float) -> float:
     """Return the smallest value greater than or equal to this share of the values."""
-    return ascending[ceil(share * len(ascending)) - 1] if ascending else nan
+    return sorted_values[ceil(share * len(sorted_values)) - 1] if sorted_values else nan
 
 
 StratumKey = Callable[[ProblemMetadata], str | int | None]

@@ -16,13 +16,13 @@ _COLUMNS = ("id", "statement", "starter_code", *TEST_COLUMNS, "expected_answer",
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
-def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
+def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
     """Yield the trusted problems within the date range, and count untrusted ones by the reasons of curate.trust.
 
     Raises CurateError if there is a date range and a problem has no date.
     """
     undated = 0
-    for row in stored.iter_rows("data", (*_COLUMNS, *_TRUST_COLUMNS)):
+    for row in source.iter_rows("data", (*_COLUMNS, *_TRUST_COLUMNS)):
         undated += not row["date"]
         if options.date_range is not None and not options.date_range[0] <= row["date"] <= options.date_range[1]:
             continue
@@ -37,7 +37,7 @@ def read(stored: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: C
         chat = options.prompt.build_row_chat(row, suite)
         expected = row["expected_answer"]
         judge = MathJudge(expected) if expected else options.make_suite_judge(suite)
-        known = parse_metadata(row["difficulty"], row["platform"], row["date"])
-        yield options.make_exercise(row["id"], statement, chat, judge, known)
+        metadata = parse_metadata(row["difficulty"], row["platform"], row["date"])
+        yield options.make_exercise(row["id"], statement, chat, judge, metadata)
     if options.date_range is not None and undated:
         raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")

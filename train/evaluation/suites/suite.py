@@ -163,12 +163,12 @@ def make_row_error(table: TableFiles, id: str, error: object) -> CurateError:
     return CurateError(f"{table.location}: {id} cannot be read ({error}). Download the file again.")
 
 
-def read_switch(table: TableFiles, option: str, usual: str, other: str) -> bool:
-    """Return whether the only option of a table has the value `other` instead of `usual`, the default.
+def read_switch(table: TableFiles, option: str, default: str, alternative: str) -> bool:
+    """Return whether the only option of a table has the value `alternative` instead of `default`.
 
     Raises CurateError for other values and options.
     """
-    value = validate_options(table, (option,)).get(option, usual)
-    if value not in (usual, other):
-        raise CurateError(f"{table.location}: {option} must be {usual} or {other}, not {value!r}")
-    return bool(value == other)
+    value = validate_options(table, (option,)).get(option, default)
+    if value not in (default, alternative):
+        raise CurateError(f"{table.location}: {option} must be {default} or {alternative}, not {value!r}")
+    return bool(value == alternative)
