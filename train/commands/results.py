@@ -230,19 +230,19 @@ def rescore(
     with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
         loaded = rescoring.load_result(read_result(result), suite, extraction)
         sandbox = with_packages(sandbox, loaded.result.location)
-        shortening = None
+        truncation = None
         if max_tokens is not None:
             require_extra("train")
-            from train.evaluation.shortening import Shortening
+            from train.evaluation.truncation import Truncation
 
-            shortening = Shortening.load(max_tokens, tokenizer or loaded.result.model)
+            truncation = Truncation.load(max_tokens, tokenizer or loaded.result.model)
         with ProgressBar(" completions") as progress, sandbox.open() as box, TemporaryDirectory() as folder:
             found = rescoring.rescore(
                 loaded,
                 box,
                 rescoring.build_samples_path(out or Path(folder) / result.name),
                 dependencies=list_verdict_dependencies(sandbox.find_packages()),
-                shortening=shortening,
+                truncation=truncation,
                 progress=progress,
             )
         n_lost = sum(n for was, is_now, n in found.verdict_changes if was != rescoring.NO_VERDICT == is_now)
@@ -350,10 +350,10 @@ def fetch_codeforces(contests: str, out: Path | None, base_url: str, pause: floa
     continues.
     """
     require_extra("data", ("pyarrow", "urllib3"))
-    from train.evaluation.codeforces.contests import default_path, parse_contest_ids
+    from train.evaluation.codeforces.contests import get_default_contests_path, parse_contest_ids
     from train.evaluation.codeforces.fetch import fetch_contests
 
-    path = out or default_path()
+    path = out or get_default_contests_path()
     to_continue = f"the contests so far are in {path}; the same command continues"
     with report_user_errors(CurateError, OSError, interrupt_message=to_continue), ProgressBar(" contests") as progress:
         ids = parse_contest_ids(contests)

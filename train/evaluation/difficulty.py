@@ -220,7 +220,7 @@ def measure_difficulty(
             }
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
             unfinished = {id: digest for id, digest in digests.items() if id not in finished}
-            samples = _Samples(stored, settings, unfinished, verdicts, completions, progress)
+            samples = _SampleJournals(stored, settings, unfinished, verdicts, completions, progress)
             unscored, unsampled = samples.list_unjudged(), samples.list_unsampled()
             if unscored:
                 samples.judge_and_sample(len(unscored), open_sampler if unsampled else None, open_sandbox)
@@ -264,7 +264,7 @@ def _compute_samples_digest(problem: Row, settings: DifficultySettings, packages
 
 
 @dataclass(frozen=True, slots=True)
-class _Samples:
+class _SampleJournals:
     """The samples of all unfinished problems, in two journals.
 
     digests: prefix of the keys in both journals, by problem id

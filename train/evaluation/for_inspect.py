@@ -183,6 +183,6 @@ _sandbox = LazySandbox()
 
 
 @hooks(name="curate_sandbox", description="closes the sandbox of curate_scorer")
-class _Closing(Hooks):
+class _SandboxCloser(Hooks):
     async def on_run_end(self, data: RunEnd) -> None:
         await to_thread.run_sync(_sandbox.close)

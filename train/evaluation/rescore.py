@@ -22,9 +22,9 @@ from train.evaluation.protocols.settings import restore_settings
 from train.evaluation.result_metadata import collect_suite_metadata
 from train.evaluation.results.result import Result
 from train.evaluation.sample_store import SampleStore, iterate_samples
-from train.evaluation.shortening import Shortening
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 from train.evaluation.suites.suite import Exercise
+from train.evaluation.truncation import Truncation
 
 NO_VERDICT = "no verdict"
 _REEVALUATE_HINT = "Run the same `curate evaluate` again, which reuses its samples."
@@ -113,7 +113,7 @@ def rescore(
     samples: Path,
     *,
     dependencies: Sequence[Any] = (),
-    shortening: Shortening | None = None,
+    truncation: Truncation | None = None,
     progress: Progress = ignore_progress,
 ) -> RescoreResult:
     """Rejudge the completions of a result, and store them with the new verdicts in `samples`.
@@ -121,7 +121,7 @@ def rescore(
     samples       file for the samples, in which an interrupted call resumes. It may be the result's own file, unless
                   rows lack problems or completions are truncated
     dependencies  further inputs of verdicts, such as packages, as JSON values
-    shortening    truncation of completions before they are judged; None: no truncation
+    truncation    truncation of completions before they are judged; None: no truncation
 
     Raises CurateError if judged completions are missing, the rows have none of the problems, or the sandbox fails
     repeatedly.
@@ -136,7 +136,7 @@ def rescore(
             f"{result.location} does not have {format_ids(missing_ids)}, which {result.path} would lose. Choose "
             "another --out."
         )
-    if shortening is not None and samples.resolve() == stored.resolve():
+    if truncation is not None and samples.resolve() == stored.resolve():
         raise CurateError(f"{result.path} would lose the ends of its completions. Choose another --out.")
     keys: dict[str, str] = {}  # from the result's sample keys to those of the judged samples
     judges: dict[str, str] = {}  # by sample key
@@ -146,8 +146,8 @@ def rescore(
         exercise = exercises[problem.id]
         exercise = replace(exercise, metadata=_fill_metadata(problem.metadata, exercise.metadata))
         digest = problem.samples_digest
-        if shortening is not None:
-            digest = shortening.compute_samples_digest(digest)
+        if truncation is not None:
+            digest = truncation.compute_samples_digest(digest)
         cached.append(CachedExercise.create(exercise, len(problem.correct), digest, dependencies))
         keys |= zip(list_sample_keys(problem), cached[-1].sample_keys, strict=True)
         judges |= dict.fromkeys(cached[-1].sample_keys, cached[-1].judge_digest)
@@ -161,7 +161,7 @@ def rescore(
             before[key] = record.verdict or NO_VERDICT
             lost.discard(key)
             if store.get(key) is None:
-                store.add(key, record if shortening is None else shortening.shorten(record))
+                store.add(key, record if truncation is None else truncation.truncate(record))
         if lost:
             raise CurateError(
                 f"{stored} lacks {len(lost)} of the {n_judged} completions of {result.path}. {_REEVALUATE_HINT}"
@@ -181,7 +181,7 @@ def rescore(
     return RescoreResult(
         replace(
             result,
-            sampling=result.sampling if shortening is None else {**result.sampling, **shortening.as_table()},
+            sampling=result.sampling if truncation is None else {**result.sampling, **truncation.as_table()},
             suite_metadata=collect_suite_metadata(
                 result.suite_option, result.location, result.window, rows, evaluation.outcomes
             ),

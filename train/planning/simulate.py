@@ -116,7 +116,7 @@ def simulate(
     Batches arrive in bursts of staleness + 1, so the simulation measures cycles of staleness + 1 steps. The first
     cycle, which fills the engines, does not count. The confidence interval is by the method of batch means.
     """
-    return _Run(mode, workload, layout, seed).run(max_cycles)
+    return _Simulation(mode, workload, layout, seed).run(max_cycles)
 
 
 class _Step(NamedTuple):
@@ -138,7 +138,7 @@ class _Group:
     scored_at: float = 0.0  # time of its last reward
 
 
-class _Run:
+class _Simulation:
     def __init__(self, mode: TrainingMode, workload: Workload, layout: Layout, seed: int) -> None:
         self._mode, self._workload, self._layout = mode, workload, layout
         self._cycle = mode.staleness + 1  # steps

@@ -27,7 +27,7 @@ _MAX_CONCURRENCY = 1024
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningCompletion:
     """A completion in progress."""
 
     key: str
@@ -44,7 +44,7 @@ class _Running:
 class _Batch:
     """A batch of completions: their left-padded tokens, and the KV cache of all but the last token."""
 
-    completions: list[_Running]
+    completions: list[_RunningCompletion]
     ids_BT: Tensor
     mask_BT: Tensor
     cache: Any = None
@@ -75,7 +75,7 @@ class TransformersSampler(TextSampler):
         self._version = 0
         self._closed = False
         self.max_concurrency = _MAX_CONCURRENCY
-        self._waiting: list[_Running] = []  # for the next step
+        self._waiting: list[_RunningCompletion] = []  # for the next step
         self._batches: list[_Batch] = []
         self._lock = threading.Lock()  # load() and close() may come from other threads
 
@@ -91,7 +91,9 @@ class TransformersSampler(TextSampler):
         if len(prompt_ids) >= self._context:
             raise ValueError(f"the prompt has {len(prompt_ids)} tokens, but the model's context has {self._context}")
         with self._lock:
-            self._waiting.append(_Running(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling))
+            self._waiting.append(
+                _RunningCompletion(key, prompt_ids, seed, torch.Generator().manual_seed(seed), sampling)
+            )
 
     def step(self) -> list[tuple[str, SampledCompletion]]:
         with self._lock:
@@ -153,14 +155,14 @@ class TransformersSampler(TextSampler):
     def _remove_ended(self) -> None:
         self._batches = [batch for batch in self._batches if not all(each.has_ended for each in batch.completions)]
 
-    def _make_batch(self, completions: list[_Running]) -> _Batch:
+    def _make_batch(self, completions: list[_RunningCompletion]) -> _Batch:
         prompts = [torch.tensor(each.prompt_ids, dtype=torch.long) for each in completions]
         pad = partial(pad_sequence, batch_first=True, padding_side="left")
         ids_BT = pad(prompts, padding_value=self._tokenizer.pad_token_id or 0)
         return _Batch(completions, ids_BT, pad([torch.ones_like(ids_T) for ids_T in prompts]))
 
     @torch.no_grad()
-    def _step_batch(self, batch: _Batch) -> list[_Running]:
+    def _step_batch(self, batch: _Batch) -> list[_RunningCompletion]:
         """Sample a token of every unfinished completion of the batch. Return the completions that finish."""
         position_BT = (batch.mask_BT.cumsum(1) - 1).clamp(min=0)
         new = slice(None) if batch.cache is None else slice(-1, None)
@@ -190,7 +192,7 @@ class TransformersSampler(TextSampler):
         batch.mask_BT = torch.cat([batch.mask_BT, torch.ones_like(ids_B1)], 1)
         return over
 
-    def _sample_tokens(self, completions: Sequence[_Running], logits_BV: Tensor) -> list[tuple[int, float]]:
+    def _sample_tokens(self, completions: Sequence[_RunningCompletion], logits_BV: Tensor) -> list[tuple[int, float]]:
         """Return a token of each completion with its log-probability; both are meaningless for finished completions."""
         sampling = completions[0].sampling
         if sampling.verifiable:
@@ -201,7 +203,7 @@ class TransformersSampler(TextSampler):
                     completion.record.record(len(completion.sampled), hidden_H, logp)
             return list(zip(tokens_B.tolist(), logp_B.tolist(), strict=True))
         found = []
-        for completion, logp_V in zip(completions, _log_probabilities(logits_BV, sampling), strict=True):
+        for completion, logp_V in zip(completions, _compute_logprobs(logits_BV, sampling), strict=True):
             if sampling.temperature and not completion.has_ended:
                 token = int(torch.multinomial(logp_V.exp(), 1, generator=completion.generator))
             else:
@@ -212,7 +214,7 @@ class TransformersSampler(TextSampler):
     def _record_hidden(self, _head: Any, inputs: tuple[Tensor, ...]) -> None:
         self._hidden_BH = inputs[0][:, -1]
 
-    def _make_completion(self, running: _Running) -> SampledCompletion:
+    def _make_completion(self, running: _RunningCompletion) -> SampledCompletion:
         ids, logprobs, versions = zip(*running.sampled, strict=True)
         whole = self._decode(ids)
         text = truncate_at_stop(whole, running.sampling.stop)
@@ -229,7 +231,7 @@ class TransformersSampler(TextSampler):
         )
 
 
-def _log_probabilities(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
+def _compute_logprobs(logits_BV: Tensor, sampling: SamplingParams) -> Tensor:
     """Return (B, V) log-probabilities after temperature and top_p; at temperature 0, the model's."""
     logp_BV = (logits_BV / (sampling.temperature or 1.0)).log_softmax(1)
     if sampling.top_p < 1:

@@ -42,7 +42,7 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
     }
-    with _empty_parameters(model) as parameters, _Copies(parameters, tensors) as copies:
+    with _empty_parameters(model) as parameters, _CopyRecorder(parameters, tensors) as copies:
         model.load_weights(append_lm_head(tensors.items()))
     return list(copies.placements)
 
@@ -134,8 +134,8 @@ def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, s
             info.reset()  # type: ignore[no-untyped-call]
 
 
-class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that records copies of the given tensors into parameters, and changes no tensor with data."""
+class _CopyRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A dispatch mode that records copies of given tensors into parameters, without changing tensors that hold data."""
 
     def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

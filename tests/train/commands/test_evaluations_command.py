@@ -13,7 +13,7 @@ from codeforces_api import BUSY, TOO_OFTEN, Api, serving
 from curate_command import curate
 
 from curate.dataset.output_folder import lock_output
-from train.evaluation.codeforces.contests import DEEPCODER_CONTESTS, default_path, read_contests
+from train.evaluation.codeforces.contests import DEEPCODER_CONTESTS, get_default_contests_path, read_contests
 
 ROOT = Path(__file__).parents[3]
 
@@ -51,8 +51,8 @@ def test_without_options_the_57_contests_go_where_evaluations_find_them(tmp_path
     with serving(Api(DEEPCODER_CONTESTS)) as api:
         done = run(api)
     assert done.exit_code == 0, done.output
-    assert default_path().is_relative_to(tmp_path)
-    assert tuple(contest.id for contest in read_contests(default_path())) == DEEPCODER_CONTESTS
+    assert get_default_contests_path().is_relative_to(tmp_path)
+    assert tuple(contest.id for contest in read_contests(get_default_contests_path())) == DEEPCODER_CONTESTS
 
 
 def test_a_busy_api_is_asked_again(tmp_path):

@@ -13,7 +13,7 @@ from codeforces_rows import CHECKER, codeelo_row, open_r1_row
 from curate_command import curate
 from source_rows import write_jsonl
 
-from train.evaluation.codeforces.contests import default_path, read_contests
+from train.evaluation.codeforces.contests import get_default_contests_path, read_contests
 from train.evaluation.codeforces.rating import load_deepcoder_2024, rate_model
 from train.evaluation.results.result import read_result
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
@@ -144,8 +144,8 @@ def test_contests_tell_the_facts_that_rows_do_not(tmp_path):
 def test_answers_that_are_judged_again_have_their_rating_again(evaluated, tmp_path, monkeypatch):
     folder, _ = evaluated
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    default_path().parent.mkdir()
-    shutil.copy(folder / "contests.parquet", default_path())
+    get_default_contests_path().parent.mkdir()
+    shutil.copy(folder / "contests.parquet", get_default_contests_path())
     again = tmp_path / "again.json"
     curate("rescore", folder / "r.json", "--out", again, "--workers", "2", check=True)
     before, now = (json.loads(path.read_text()) for path in (folder / "r.json", again))

@@ -161,7 +161,7 @@ class ContestMetadata:
         return replace(metadata, difficulty=metadata.difficulty or difficulty, date=metadata.date or day)
 
 
-def default_path() -> Path:
+def get_default_contests_path() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "curate" / "codeforces-contests.parquet"
 

@@ -28,7 +28,7 @@ from curate.json_records import json_key
 from train.evaluation.codeforces.contests import (
     Contest,
     ContestProblem,
-    default_path,
+    get_default_contests_path,
     parse_problem_key,
     parse_problem_keys,
     read_contests,
@@ -317,11 +317,11 @@ def find_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
         return []
     if path is not None:
         return read_contests(path)
-    if not default_path().is_file():
+    if not get_default_contests_path().is_file():
         log.warning("there is no rating by contests: type `curate evaluations fetch codeforces` once")
         return []
     try:
-        return read_contests(default_path())
+        return read_contests(get_default_contests_path())
     except CurateError as error:
         log.warning("there is no rating by contests: %s", error)
         return []

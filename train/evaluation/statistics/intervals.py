@@ -1,8 +1,8 @@
 """Confidence intervals for solve rates, for mean paired differences, and for estimates without a formula.
 
 Samples of one problem are correlated, so the standard error is clustered by problem (Miller 2024, "Adding Error Bars to
-Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The interval of 1.96 standard errors around the mean has no width at 0 and
-1, and is too narrow for few problems (Bowyer et al. 2025, arXiv:2503.01747).
+Evals", arXiv:2411.00640, sec. 2.2 and 3.1). The usual interval, 1.96 standard errors around the mean, has no
+width at 0 and 1. It is too narrow for few problems (Bowyer et al. 2025, arXiv:2503.01747).
 
 Solve rates have Agresti and Coull's interval (1998, The American Statistician 52, 119-126). Its number of trials is the
 effective sample size, as in surveys (Korn and Graubard 1998, Survey Methodology 24, 193-201; Franco, Little, Louis and

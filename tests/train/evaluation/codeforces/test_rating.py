@@ -9,7 +9,7 @@ from made_outcomes import outcome
 
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
-from train.evaluation.codeforces.contests import ContestProblem, default_path, write_contests
+from train.evaluation.codeforces.contests import ContestProblem, get_default_contests_path, write_contests
 from train.evaluation.codeforces.rating import Rating, find_contests, load_deepcoder_2024, rate_evaluation, rate_model
 
 ROUNDS = [with_points(1000.0, 2000.0, id=id) for id in (1971, 1972, 1973)]
@@ -100,8 +100,8 @@ def test_contests_are_read_from_the_named_file_or_from_where_they_were_fetched(t
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert find_contests(None, ["codeforces/1971/A"]) == []
     assert "type `curate evaluations fetch codeforces` once" in caplog.text
-    default_path().parent.mkdir()
-    write_contests(default_path(), ROUNDS[:1])
+    get_default_contests_path().parent.mkdir()
+    write_contests(get_default_contests_path(), ROUNDS[:1])
     write_contests(tmp_path / "mine.parquet", ROUNDS[1:])
     assert find_contests(None, ["codeforces/1971/A"]) == ROUNDS[:1]
     assert find_contests(tmp_path / "mine.parquet", ["codeforces/1971/A"]) == ROUNDS[1:]
@@ -113,12 +113,12 @@ def test_contests_are_read_from_the_named_file_or_from_where_they_were_fetched(t
 
 def test_a_damaged_file_that_nobody_named_only_costs_the_rating_by_contests(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    default_path().parent.mkdir()
-    default_path().write_text("half a file")
+    get_default_contests_path().parent.mkdir()
+    get_default_contests_path().write_text("half a file")
     assert rate_evaluation([solved("1971/A", "10", difficulty=800)]) == ()
     assert "there is no rating by contests" in caplog.text
     with pytest.raises(CurateError, match="cannot be read as a file of contests"):
-        find_contests(default_path(), ["codeforces/1971/A"])
+        find_contests(get_default_contests_path(), ["codeforces/1971/A"])
 
 
 @pytest.mark.parametrize("wrong", [{"rating": "high"}, {"by": "contests"}, {"tests": "x"}])

@@ -11,8 +11,8 @@ from train.evaluation.sample_store import SampleRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Shortening:
-    """A truncation of completions, tokenized again, to their first `max_tokens` tokens.
+class Truncation:
+    """A truncation of completions, after tokenization, to their first `max_tokens` tokens.
 
     tokenizer       tokenizer of transformers
     tokenizer_name  Hub id or folder of the tokenizer
@@ -23,7 +23,7 @@ class Shortening:
     tokenizer_name: str
 
     @classmethod
-    def load(cls, max_tokens: int, name: str) -> "Shortening":
+    def load(cls, max_tokens: int, name: str) -> "Truncation":
         """Load a model's tokenizer. Raises CurateError for a missing or slow tokenizer."""
         from transformers import AutoTokenizer
 
@@ -43,18 +43,18 @@ class Shortening:
     def compute_samples_digest(self, digest: str) -> str:
         return hashlib.sha256(f"{digest} cut at {self.max_tokens}".encode()).hexdigest()[:32]
 
-    def shorten(self, record: SampleRecord) -> SampleRecord:
+    def truncate(self, record: SampleRecord) -> SampleRecord:
         """Truncate a sample to the limit and drop its verdict; the tokens of its reasoning count first."""
         record = replace(record, verdict="", parts=(), judge_digest="")
         if 0 < record.n_tokens <= self.max_tokens:
             return record
-        reasoning, n_reasoning = self._truncate(record.reasoning, self.max_tokens)
-        text, n_text = self._truncate(record.text, self.max_tokens - n_reasoning)
+        reasoning, n_reasoning = self._truncate_text(record.reasoning, self.max_tokens)
+        text, n_text = self._truncate_text(record.text, self.max_tokens - n_reasoning)
         if (reasoning, text) == (record.reasoning, record.text):
             return record
         return replace(record, reasoning=reasoning, text=text, n_tokens=n_reasoning + n_text, truncated=True)
 
-    def _truncate(self, text: str, n: int) -> tuple[str, int]:
+    def _truncate_text(self, text: str, n: int) -> tuple[str, int]:
         """Truncate a text to n tokens. Return it with its number of tokens."""
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         if len(encoded["input_ids"]) <= n:
