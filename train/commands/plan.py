@@ -100,7 +100,7 @@ def _format_row(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel
 
 
 def _recommend(splits: Sequence["GpuSplit"]) -> "GpuSplit":
-    """Return the first split with harmless staleness that is nearly as fast as the fastest of these."""
+    """Return the first of the splits with harmless staleness whose speed is close to the fastest."""
     harmless = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
     fastest = max(split.result.tokens_per_second for split in harmless)
     return next(split for split in harmless if split.result.tokens_per_second >= _SIMILAR_SPEED * fastest)

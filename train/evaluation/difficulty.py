@@ -56,7 +56,7 @@ class DifficultySettings:
     """
 
     model: str
-    temperature: float = 0.6  # as top_p, from DeepCoder's evaluation
+    temperature: float = 0.6  # temperature and top_p from DeepCoder's evaluation
     top_p: float = 0.95
     max_tokens: int = 16384
     seed: int = 0
@@ -137,7 +137,7 @@ def _read_settings(rows: Iterable[Row]) -> dict[str, Any] | None:
 
 
 _SETTINGS = "settings"  # key of the samples' settings in the journal of verdicts
-_COLUMNS = ("id", "statement", "starter_code", "tests")  # inputs of a sample and its verdict, as _ANSWER
+_COLUMNS = ("id", "statement", "starter_code", "tests")  # with _ANSWER, the inputs of a sample and its verdict
 _ANSWER = "expected_answer"  # may be empty
 
 

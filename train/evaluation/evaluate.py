@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 SampleFunction = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
 
 _STAGE = "evaluate"  # name of the progress stage
-_MAX_REFUSALS = 16  # refused prompts, without a completion before them, that end sampling
+_MAX_REFUSALS = 16  # number of refused prompts that ends sampling before the first completion
 _MAX_WAITING = 256  # completions in the queue to the sandbox
 _TIMEOUT_SECONDS = 7200.0  # maximum time without a completion
 
@@ -85,7 +85,7 @@ def sample_and_judge(
     """
 
     def sample_prompts() -> Iterator[Sample]:
-        open_requests: dict[int, SampleRequest] = {}  # unfinished ones only, to free the exercises of the others
+        open_requests: dict[int, SampleRequest] = {}  # unfinished requests only, to free finished exercises
 
         def iterate_prompts() -> Iterator[SeededPrompt]:
             for index, request in enumerate(requests):

@@ -29,7 +29,11 @@ from train.evaluation.results.result import Result, read_result, shorten_model_n
 from train.evaluation.sample_store import SampleRecord, iterate_samples
 from train.evaluation.suites.suite import Exercise
 
-SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}  # accepted by each form
+SUITES = {
+    "lcb": ("lcb",),
+    "lcb-leaderboard": ("lcb",),
+    "evalplus": ("humaneval+", "mbpp+"),
+}  # by form
 N_LEADERBOARD_ROWS = 880  # rows of release_v5, and of the leaderboard's files
 _PREFIX = "livecodebench/"
 _COLUMNS = ("question_id", "question_title", "question_content", "platform", "contest_id", "contest_date")

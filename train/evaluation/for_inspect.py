@@ -35,9 +35,9 @@ from train.evaluation.protocols.settings import OWN_FORM, PROTOCOLS, SuiteSettin
 from train.evaluation.suites.suite import Exercise
 
 EXERCISE_ID_KEY = "curate_exercise"  # metadata key for the exercise's id, if the sample has another
-_MAX_SUITES = 4  # cached in memory with all their tests
+_MAX_SUITES = 4  # suites cached in memory, with all tests
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-_threads = CapacityLimiter(64)  # separate from inspect_ai's own threads; each only waits
+_threads = CapacityLimiter(64)  # threads that wait for the sandbox, separate from inspect_ai's
 
 
 def curate_task(suite: str, window: str = "", protocol: str = "", form: str = "") -> Task:
@@ -65,7 +65,7 @@ def curate_dataset(suite: str, window: str = "", protocol: str = "", form: str =
     """Return the exercises of a suite as samples of inspect_ai.
 
     suite     as for `curate evaluate --suite`: NAME, NAME=LOCATION or NAME?option=value
-    window    FROM..TO, inclusive range of contest dates; empty: the protocol's, or all
+    window    FROM..TO, inclusive range of contest dates; empty: the protocol's window, or all dates
     protocol  name of a protocol, see `curate evaluate --protocol`; empty: none
     form      form of the prompt, see `curate evaluate --form`; empty: the protocol's, or ours
 
@@ -116,7 +116,7 @@ def resolve_suite_settings(suite: str, window: str, protocol: str, form: str) ->
 
 @lru_cache(_MAX_SUITES)
 def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping[str, Exercise]:
-    """Read the exercises of a suite, by id. Raises CurateError if there is no such suite, or it is unreadable.
+    """Read the exercises of a suite, by id. Raises CurateError for an unknown or unreadable suite.
 
     Also raises CurateError if the model continues plain text or its own message: inspect_ai sends chats, and most
     services would reply to such a chat instead of continuing it.
@@ -154,7 +154,7 @@ def _judge(exercise: Exercise, completion: str) -> JudgeResult:
         return exercise.judge_completion(completion, _sandbox.get())
     except (SandboxError, NoVerdictError):
         raise
-    except Exception as error:  # usually RefereeError; it must not end the evaluation of other completions
+    except Exception as error:  # usually RefereeError; continue with the other completions
         raise NoVerdictError(f"{exercise.id}: its tests cannot judge this completion: {error}") from error
 
 

@@ -33,8 +33,8 @@ from train.sampling.protocol import SamplingParams
 log = logging.getLogger(__name__)
 
 _ENDINGS = (".safetensors", ".bin")
-_END_BYTES = 1 << 20  # at each end of a file
-_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # equally spaced in between
+_END_BYTES = 1 << 20  # bytes read at each end of a file
+_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # equally spaced chunks between the ends
 _SECONDS = 5.0  # time limit of a request
 
 

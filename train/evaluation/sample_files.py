@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 _WHOLE = "whole"  # extraction rule for programs
 _SOLUTION, _COMPLETION, _CODE, _OUTPUTS = "solution", "completion", "code_list", "output_list"
-_FIELDS = (_SOLUTION, _COMPLETION, _CODE, _OUTPUTS)  # by precedence, for objects with several
+_FIELDS = (_SOLUTION, _COMPLETION, _CODE, _OUTPUTS)  # in order of precedence, for objects with several fields
 _ADVICE = (
     'An entry is {"task_id": ..., "solution": PROGRAM}, or {"question_id": ..., "code_list": [PROGRAM, ...]} for '
     "LiveCodeBench."

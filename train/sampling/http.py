@@ -51,7 +51,7 @@ _GET_ATTEMPTS = 3
 # Disables the defaults that `vllm serve` takes from the model's generation_config.json, and requests token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
 _CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
-_MAX_STOPS = 4  # in OpenAI's interface; vLLM takes any number
+_MAX_STOPS = 4  # maximum in OpenAI's API; vLLM has no maximum
 _LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"  # OpenAI's newer models refuse the older name
 _TRUNCATED = {"length", "max_tokens", "model_length"}  # finish reasons of several servers for a truncated completion
 
@@ -156,7 +156,7 @@ class HttpSampler:
     retry_seconds       deadline for retries of a request; for status 429, from the last success of any request
 
     Raises SamplerError if the server is unreachable or lacks the model. A server without a list of models is assumed to
-    have it.
+    have the model.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class HttpSampler:
         self._model, self._url, self._template_arguments = model, self._client.url, dict(template_arguments)
         self._concurrency, self._options, self._retry_seconds = concurrency, options, retry_seconds
         self._closed = threading.Event()
-        self._last_success = 0.0  # of any request, in time.monotonic()
+        self._last_success = 0.0  # time.monotonic() of the last success of any request
         self._limit_name = _LIMIT
         about = self._describe_model()
         self._is_vllm = about.owned_by == "vllm"
@@ -335,7 +335,7 @@ def _parse_completion(body: Mapping[str, Any], sampling: SamplingParams, url: st
     prompt_ids = content.prompt_token_ids or choice.prompt_token_ids or ()
     n_tokens = len(ids) or int(usage.completion_tokens or 0)
     reached_limit = choice.finish_reason in _TRUNCATED if choice.finish_reason else n_tokens >= sampling.max_tokens
-    # Some servers send the same text under both names; prefer the newer one.
+    # Some servers send the same text under both names; prefer the newer name.
     reasoning = _join_text(message.reasoning) or _join_text(message.reasoning_content)
     if isinstance(message.content, list):
         reasoning = reasoning or "".join(_join_text(part.thinking) for part in message.content)

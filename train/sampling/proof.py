@@ -2,8 +2,8 @@
 
 1. The engine reports the manifest's version.
 2. Every tensor in the engine has the checksum that the learner sent.
-3. The log-probabilities of the probe equal the learner's within a tolerance. This covers layout, caches, precision and
-configuration, which checksums do not.
+3. The log-probabilities of the probe equal the learner's within a tolerance. This check also covers layout, caches,
+precision and configuration, unlike checksums.
 """
 
 import logging

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # A chat, a text, or token ids. A chat may end with the beginning of the model's own message (a prefill). The model
 # continues prefills, texts and token ids.
 Prompt = Chat | str | tuple[int, ...]
-SeededPrompt = tuple[Prompt, int]  # with the seed of this sample
+SeededPrompt = tuple[Prompt, int]  # prompt and seed of one sample
 
 
 def is_prefilled(prompt: Prompt) -> bool:
@@ -26,7 +26,7 @@ def is_prefilled(prompt: Prompt) -> bool:
 class SamplingParams:
     """Sampling options of an engine. Samplers disable top_k and penalties, also the defaults of servers and models."""
 
-    temperature: float = 0.6  # from DeepCoder's evaluation, as top_p
+    temperature: float = 0.6  # temperature and top_p from DeepCoder's evaluation
     top_p: float = 0.95
     max_tokens: int = 16384  # maximum length of a completion, thinking included
     logprobs: bool = False  # whether to return log-probabilities of the tokens, after temperature and top_p
@@ -63,7 +63,7 @@ class SampledCompletion:
     versions: tuple[int, ...] = ()  # version of the weights that sampled each token, from 0
     reasoning: str = ""  # thinking that a server returns separately, counted in n_tokens
     n_prompt_tokens: int = 0  # 0 if unknown
-    commitments: bytes = b""  # to the hidden states, if SamplingParams.verifiable
+    commitments: bytes = b""  # commitments to the hidden states, if SamplingParams.verifiable
 
 
 class Sampler(Protocol):
@@ -88,7 +88,7 @@ class Engine(Protocol):
     One thread calls add, step and abort; any thread may call `load` at any time.
     """
 
-    max_concurrency: int  # completions in progress; the engine queues any further ones
+    max_concurrency: int  # maximum number of completions in progress; the engine queues the rest
 
     def add(self, key: str, prompt_ids: tuple[int, ...], seed: int, sampling: SamplingParams) -> None:
         """Begin a completion. Raises ValueError if the model refuses the prompt."""
@@ -112,7 +112,7 @@ class Engine(Protocol):
         """
 
     def version(self) -> int:
-        """Return the version of the weights as reported by the engine."""
+        """Return the weight version that the engine reports."""
 
     def checksums(self, tensors: "Sequence[SentTensor]") -> "Mapping[str, str]":
         """Return the checksums of the engine's own copies of these tensors, by name.

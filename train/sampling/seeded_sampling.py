@@ -30,7 +30,7 @@ from train.sampling.commitment import (
 
 _WORD = 0xFFFFFFFF  # mask of 32-bit words, stored in 64 bits
 _STRIDE = 0x9E3779B9  # odd, so multiplication keeps token ids distinct
-_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with a single one, the noise of samples would collide
+_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with one lane, noise would collide
 _MAX_UNIFORM = 1 - 2**-24  # largest float32 below 1, for which the noise is finite
 
 
@@ -56,7 +56,7 @@ def generate_gumbel_tensor(
     """Return the noise of B samples, as a (B, V) tensor in float32, for seeds from 0 to 2^64 - 1."""
     keys_BK = torch.tensor(_derive_keys(seeds, positions), dtype=torch.int64, device=device)
     hashed_BV = _hash(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
-    # Small uniform values, the most precise ones, give large noise.
+    # Small uniform values, which are the most precise, give large noise.
     uniform_BV: Tensor = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
     return uniform_BV.neg_().log1p_().neg_().log_().neg_()
 

@@ -95,7 +95,7 @@ class VllmSampler(TextSampler):
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=seed,
-            logprobs=0 if sampling.logprobs else None,  # of the sampled token alone
+            logprobs=0 if sampling.logprobs else None,  # only the sampled token's log-probability
             flat_logprobs=sampling.logprobs,  # one list instead of an object per token
             stop=list(sampling.stop),
             detokenize=bool(sampling.stop),  # without stops, `_make_completion` decodes

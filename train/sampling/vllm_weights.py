@@ -37,7 +37,7 @@ class LoadedRegion:
 
 
 def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list[LoadedRegion]:
-    """Trace the copies of the model's loading code for tensors with these specs, without loading any."""
+    """Trace the copies by vLLM's loading code from tensors into parameters, on meta tensors."""
     tensors = {
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs

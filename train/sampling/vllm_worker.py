@@ -27,8 +27,8 @@ _MAX_ROWS = 32  # rows per call of sample_tokens, which takes a multiple of the 
 class WorkerExtension:
     """A mix-in for vLLM's worker class in each of its processes; `VllmSampler` calls these methods."""
 
-    reload_weights: Any  # the worker's own
-    model_runner: Any  # the worker's own
+    reload_weights: Any  # method of the worker
+    model_runner: Any  # attribute of the worker
     _noise: "CounterBasedNoiseProcessor"
     _traced: tuple[Sequence[TensorSpec], list[LoadedRegion]] | None = None
 
@@ -72,7 +72,7 @@ class _Request:
 class CounterBasedNoiseProcessor(LogitsProcessor):
     """A logits processor for verifiable requests, created by vLLM in each of its processes.
 
-    recorders: recorders of verifiable requests by key, preempted ones included
+    recorders: recorders of verifiable requests by key, including preempted requests
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:

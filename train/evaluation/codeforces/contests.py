@@ -19,7 +19,7 @@ from train.evaluation.statistics.outcomes import ProblemMetadata
 
 # The contests of DeepCoder's Codeforces rating, May to November 2024, with 408 problems.
 DEEPCODER_CONTESTS = (*range(1971, 2009), *(2013, 2014), *range(2018, 2031), *(2032, 2033), *(2035, 2036))
-DEEPCODER = "deepcoder"  # name of these contests
+DEEPCODER = "deepcoder"  # name of DEEPCODER_CONTESTS in --contests
 _DEEPCODER_PROBLEMS = Path(__file__).with_name("deepcoder_problems.json")
 _NOT_IN_DIGESTS = re.compile(r"[\W_]")  # characters that vary between copies of a statement
 _TAGS = "\nTags:\n"  # end of a statement

@@ -1,8 +1,8 @@
 """The download of contests from Codeforces' public API into a file.
 
 A contest needs two replies, standings and rating changes, with participants matched by their handles. Requests are
-sequential with a pause, and failed ones are retried with backoff. A refusal with a reason is final. The file is
-rewritten after each contest, and contests in it are not fetched again.
+sequential with a pause, and failed requests are retried with backoff. A refusal with a reason is final. Each new
+contest rewrites the file, and a repeated download skips contests already in the file.
 """
 
 import json
@@ -29,8 +29,8 @@ RATING_CHANGES = "contest.ratingChanges?contestId={}"
 SECONDS_BETWEEN_REQUESTS = 2.0  # requested by the API
 _CONNECT_SECONDS, _READ_SECONDS = 20.0, 120.0  # standings of a large contest exceed 10 MB
 _MAX_ATTEMPTS = 6
-_MAX_SHOWN_CHARS = 200  # of an error
-_RATE_LIMITED = "limit"  # in the comment "Call limit exceeded"
+_MAX_SHOWN_CHARS = 200  # maximum length of a quoted error
+_RATE_LIMITED = "limit"  # word in the API's comment "Call limit exceeded"
 _STAGE = "fetch"
 
 

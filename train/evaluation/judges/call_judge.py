@@ -42,7 +42,7 @@ FACTOR = 4.0
 _MAX_PROGRAM_CHARS = 4 << 20
 FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
-_MAX_COMPARED = 10_000_000  # numbers in an array that numpy would broadcast from two shapes
+_MAX_COMPARED = 10_000_000  # maximum size of an array that numpy would broadcast from two shapes
 _UNEQUAL_MARKS = ("NaN", '{"o"')  # texts in encodings of values that do not equal themselves
 Tree = Any  # JSON encoding of a value; see sandbox_runner.encode
 

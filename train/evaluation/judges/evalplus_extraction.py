@@ -1,10 +1,10 @@
 """EvalPlus's extraction rule, reimplemented from evalplus 0.3.1 (evalplus/evalplus: evalplus/sanitize.py,
 evalplus/syncheck.py; Apache-2.0).
 
-1. Among all runs of two or more lines that parse as Python, take the one with the most nonblank lines, the first of
-several. If there is none, take the first line.
+1. Among all runs of two or more lines that parse as Python, take the run with the most nonblank lines, or the
+first of several. Without such a run, take the first line.
 2. Of this run, keep the imports, then the top-level functions, classes and assignments used by the entry point. A
-statement uses every name in it. Among definitions of one name, the first counts.
+statement uses every name in it. The first definition of a name counts.
 3. If nothing is left, keep the whole run.
 
 Like EvalPlus's tree-sitter types, step 2 excludes decorated functions and classes, imports from __future__, functions
@@ -27,7 +27,7 @@ from itertools import accumulate
 MAX_CHARS = 1 << 22  # characters parsed for one completion: 3 to 12 seconds
 _PARSE_CHARS = 100  # fixed cost of a parse, in characters
 _FAILURE_SHARE = 16  # speedup of the parser after an error
-_GROWTH_FACTOR = 8  # of the number of lines in one parse
+_GROWTH_FACTOR = 8  # growth of the number of lines from one parse to the next
 _MAX_LINE_CHARS = 10_000  # maximum length of a line searched for a parsable end
 _WORD = re.compile(r"\b[^\W\d]")
 _UNPARSABLE = re.compile("[\0\ud800-\udfff]")
@@ -46,7 +46,7 @@ def sanitize(completion: str, entry_points: Sequence[str]) -> str:
 
     entry_points: functions that the tests call; empty: keep every function, class and assignment
     """
-    with _filters, warnings.catch_warnings(action="ignore"):  # about escapes in a completion's strings
+    with _filters, warnings.catch_warnings(action="ignore"):  # invalid escapes in a completion's strings
         run = find_longest_run(completion)
         source, tree = _parse_end(run)
     lines = [line.encode() for line in io.StringIO(source, newline="")]

@@ -35,7 +35,7 @@ _FENCE = "```"
 _RLLM_BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _EVALCHEMY_BLOCK = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
 _PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_INDENTATION = 4  # of a body, if evalchemy does not find the function
+_INDENTATION = 4  # spaces before a body, if evalchemy does not find the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ _PYTHON_RULES: dict[str, Callable[[str, ExpectedProgram], str]] = {
     WHOLE: _extract_whole,
 }
 RULES = (DEFAULT_RULE, *_PYTHON_RULES)
-_RULE_IDENTITIES = {EVALPLUS: "evalplus 0.3.1"}  # distinguishes the rule from an earlier one of the same name
+_RULE_IDENTITIES = {EVALPLUS: "evalplus 0.3.1"}  # distinguishes the rule from an earlier rule with the same name
 
 
 def extract_program(rule: str, completion: str, expected: ExpectedProgram) -> Program | None:

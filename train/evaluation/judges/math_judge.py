@@ -16,7 +16,7 @@ from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
-_MAX_CHARS = 100  # of an integer answer
+_MAX_CHARS = 100  # maximum length of an integer answer
 _IGNORED = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)

@@ -59,7 +59,7 @@ def _judge_each(
             return judge(item)
         except SandboxError:
             raise
-        except Exception as error:  # usually RefereeError or NoVerdictError; it must not end the judging of the others
+        except Exception as error:  # usually RefereeError or NoVerdictError; continue with the other completions
             return error
 
     return map_with_retries(items, judge_or_error, sandbox)

@@ -4,16 +4,16 @@ deepcoder  DeepCoder's scripts, with one sample of each LiveCodeBench problem. I
            our own form replaces it. AReaL instead took 32 samples of at most 32,768 tokens
 lcb        LiveCodeBench's own runner, for chat models. Completions end at the first "###" and after 2000 tokens;
            models that think first need other values for both
-evalplus   EvalPlus's: one greedy completion of at most 768 tokens. Models that think first need the form
+evalplus   EvalPlus: one greedy completion of at most 768 tokens. Models that think first need the form
            evalplus-thinking and more tokens; base models need the mode "complete"
 lighteval-0.10
-           lighteval's of early 2025, as in open-r1's evaluation of DeepSeek-R1's distilled models. AIME 2025 has the
-           settings of AIME 2024
+           lighteval's tasks of early 2025, as in open-r1's evaluation of DeepSeek-R1's distilled models. AIME 2025 has
+           the settings of AIME 2024
 lighteval-0.13
            lighteval's current tasks: one greedy completion in mathematics, and 16 samples for LiveCodeBench, at the
            temperature of lighteval's example. lighteval itself does not limit the tokens in AIME
-evalchemy  evalchemy's, as in INTELLECT-2's evaluation. Its LiveCodeBench problems are those of release 5 that release 2
-           lacks, judged by private tests alone
+evalchemy  evalchemy's tasks, as in INTELLECT-2's evaluation. Its LiveCodeBench problems are in release 5 but not in
+           release 2; only private tests judge completions
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _FENCE = "```"
 class SuiteSettings:
     """The settings of a suite: the form of the prompt, sampling, and extraction.
 
-    The defaults are those of `curate evaluate` without a protocol. Results list the settings in this order.
+    The defaults apply to `curate evaluate` without a protocol. Results list the settings in this order.
 
     form                form of the prompt
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template

@@ -29,7 +29,7 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, count
 _DETECTABLE = 2.8  # standard errors: 1.96 for the 5% level, and 0.84 for 80% power
 _LEVEL = 0.05  # significance level
 _N_RESAMPLES = 10_000
-_ALWAYS_EXACT = 20  # maximum number of differences for which p is exact at any cost
+_ALWAYS_EXACT = 20  # maximum number of differences with an exact p regardless of cost
 _MAX_STEPS = 4_000_000  # steps of the exact count: about a second
 
 

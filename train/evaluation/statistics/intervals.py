@@ -26,7 +26,7 @@ from statistics import NormalDist, fmean
 from typing import TypeVar
 
 _Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
-UNSEEN_VARIANCE = 0.1  # of solve rates; two problems, one always and one never solved, have 0.5
+UNSEEN_VARIANCE = 0.1  # variance of solve rates; two problems, one always and one never solved, have 0.5
 UNSEEN_DIFFERENCE = 0.3  # share of a problem with a difference of 1
 
 
@@ -96,7 +96,7 @@ def compute_bootstrap_interval(
     """
     n, rng = len(items), random.Random(seed)
     estimates = sorted(estimate(rng.choices(items, k=n)) for _ in range(n_resamples))
-    outside = NormalDist().cdf(-sqrt(n / (n - 1)) * _approximate_t_quantile(n - 1))  # on each side
+    outside = NormalDist().cdf(-sqrt(n / (n - 1)) * _approximate_t_quantile(n - 1))  # probability on each side
     tail = int(outside * n_resamples)
     return estimates[tail], estimates[-1 - tail]
 

@@ -273,7 +273,7 @@ STRATUM_KEYS: dict[str, StratumKey] = {
     "platform": lambda metadata: metadata.platform,
     "month": lambda metadata: metadata.month,
 }
-UNKNOWN = "unknown"  # name of the group without the metadata
+UNKNOWN = "unknown"  # name of the group of problems without the metadata
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 

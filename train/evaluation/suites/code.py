@@ -12,8 +12,8 @@ HumanEval+  a completion must pass the base and the plus inputs. As in EvalPlus,
 MBPP+       the same for MBPP. The model gets the task and its first assertion, which shows the function's name
 
 HumanEval+ and MBPP+ are published in two forms. EvalPlus's own files have the columns base_input, plus_input and atol.
-The Hub's have a test program instead, with all inputs in one list, so there is one part, "plus". The expected outputs
-are always the reference's, never those in the test program.
+The Hub's files have a test program instead, with all inputs in one list, so there is only the part "plus". The
+reference always computes the expected outputs; those in the test program are ignored.
 """
 
 import ast
@@ -40,8 +40,8 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make
 
 Arguments = list[Any]
 
-_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # seconds as in OpenAI's harness
-_EVALPLUS_MARK = "def assertion("  # in EvalPlus's test programs on the Hub
+_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # the time limit of OpenAI's harness
+_EVALPLUS_MARK = "def assertion("  # text that identifies EvalPlus's test programs on the Hub
 _HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
 _HUMANEVAL_PLUS = ("task_id", "prompt", "entry_point", "canonical_solution")
 _MBPP = ("task_id", "code", "test_list")

@@ -12,7 +12,7 @@ CodeElo    columns problem_id, title, rating, time_limit_ms, memory_limit_mb, de
 DeepCoder's and CodeElo's tests are the examples of the statements. Wrong programs may pass them, so a rating measured
 with them is an upper bound.
 
-An id such as codeforces/1971/A has the contest and the index (see train/evaluation/codeforces). The id of a problem of
+An id such as codeforces/1971/A has the contest and the index (see train/evaluation/codeforces). The id of a problem in
 two contests has both: codeforces/2018/A,2019/C.
 
 Codeforces' time and memory limits are for C++. Here, a program has five times the time and twice the memory, or the
@@ -54,7 +54,7 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make
 log = logging.getLogger(__name__)
 
 Keys = tuple[tuple[int, str], ...]  # contests with the problem's index in each
-Filter = Callable[[Keys, date | None], bool]  # from a problem's keys and day to whether it is wanted
+Filter = Callable[[Keys, date | None], bool]  # predicate of a problem's keys and date
 
 OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # sources of tests
 TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # allowance for Python; 1 applies Codeforces' own limits
