@@ -22,7 +22,7 @@ from rewards.reward import Completion, Reward, Task
 from train.asynchronous.controller import Controller
 from train.asynchronous.journal import NullJournal
 from train.asynchronous.lockstep import LockstepPipeline
-from train.asynchronous.pipeline import controller_settings
+from train.asynchronous.pipeline import build_controller_settings
 from train.config import Config, DataConfig, ModelConfig, RolloutConfig, RunConfig
 from train.loop import Trainer
 from train.rollouts.prompt_dataset import TrainingPrompt
@@ -148,7 +148,7 @@ def measure(name: str, run: Path, reward: Callable[[Completion, Task], Reward]) 
         metrics, clock = MetricsLog(run), Timeline(run)
         learner: Any = Learner()
         prompts: Any = Prompts()
-        settings = controller_settings(config, config.stages[0].max_tokens, vocabulary=10)
+        settings = build_controller_settings(config, config.stages[0].max_tokens, vocabulary=10)
         controller = Controller(
             prompts, settings, NullJournal(), submit=rewards.submit, decode=lambda tokens: str(tokens[0])
         )

@@ -271,7 +271,7 @@ class Trainer:
             **self._publish(step, groups),
             "stage": float(self._schedule.index),
             **self._time_metrics(groups, self._timeline.clock() - start_time),
-            **self._pipeline.metrics(),
+            **self._pipeline.collect_metrics(),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
         if self._schedule.advance(step, clipped_ratio):
@@ -290,7 +290,7 @@ class Trainer:
         groups: list[Group] = []
         updates: list[dict[str, float]] = []
         self._train_seconds = 0.0
-        for minibatches in self._pipeline.ready_minibatches(step):
+        for minibatches in self._pipeline.yield_minibatches(step):
             self._evaluations.on_engine_idle()
             start_time = self._timeline.clock()
             metrics = self._learn(step, minibatches)
@@ -352,7 +352,7 @@ class Trainer:
         self._report(step, metrics)
 
     def _build_progress(self, step: int, num_tokens: float) -> RunProgress:
-        position, share, ahead = self._pipeline.resume_point()
+        position, share, ahead = self._pipeline.get_resume_point()
         return replace(
             self._last_progress,
             step=step,

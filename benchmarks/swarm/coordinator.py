@@ -42,10 +42,10 @@ from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
 from train.swarm.coordinator.intake import ResultStore
-from train.swarm.invites import Role, new_invite
+from train.swarm.invites import Role, create_invite
 from train.swarm.ledger import Ledger
 from train.swarm.messages import JoinRequest, VerificationResult
-from train.swarm.requests import new_head, sign_request
+from train.swarm.requests import create_head, sign_request
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import public_key_bytes
 from train.weights.manifest import WeightManifest
@@ -101,7 +101,7 @@ def serve(folder: Path) -> None:
     )  # fmt: skip
     for number in range(NODES + 1):
         role: Role = "verifier" if number == NODES else "node"
-        invite = new_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), role=role, seconds=3600)
+        invite = create_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), role=role, seconds=3600)
         coordinator.join(public_key_bytes(node_key(number)), JoinRequest(invite.text.encode(), "transformers 5"))
     coordinator.start()
     files = RelayApp(folder, RelayRateLimiter(1e3, 1e9))
@@ -114,7 +114,7 @@ def serve(folder: Path) -> None:
 
 def sign_request_bytes(number: int, path: str, body: bytes) -> bytes:
     key = node_key(number)
-    headers = sign_request(new_head(path, RUN, public_key_bytes(key), body, START), key)
+    headers = sign_request(create_head(path, RUN, public_key_bytes(key), body, START), key)
     lines = [f"POST {path} HTTP/1.1", "host: c", f"content-length: {len(body)}"]
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode() + body
 

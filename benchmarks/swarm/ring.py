@@ -18,7 +18,7 @@ from train.swarm.node_lifecycle import (
     NodeEvent,
     NodeLifecycle,
     NodeState,
-    next_state,
+    apply_event,
 )
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -159,9 +159,9 @@ class _Simulation:
     def _join(self, *, healthy: bool = False) -> None:
         sigma = self._swarm.speed_sigma
         node = _Node(exp(self._rng.gauss(-sigma * sigma / 2, sigma)))
-        node.life, _ = next_state(node.life, NodeEvent.JOIN, self._now)
+        node.life, _ = apply_event(node.life, NodeEvent.JOIN, self._now)
         if healthy:
-            node.life, _ = next_state(node.life, NodeEvent.ACCEPTED, self._now)
+            node.life, _ = apply_event(node.life, NodeEvent.ACCEPTED, self._now)
         self._nodes.append(node)
         self._at(0.0 if healthy else self._ring.whole, partial(self._finish_download, node, None))
         if self._swarm.churn:
@@ -174,12 +174,12 @@ class _Simulation:
 
     def _vanish(self, node: _Node) -> None:
         if node.is_present:
-            node.life, _ = next_state(node.life, NodeEvent.HEARTBEAT, self._now)
+            node.life, _ = apply_event(node.life, NodeEvent.HEARTBEAT, self._now)
             node.is_present = False
             self._at(HEARTBEAT_SECONDS * MISSED_UNHEALTHY, partial(self._declare_dead, node))
 
     def _declare_dead(self, node: _Node) -> None:
-        node.life, _ = next_state(node.life, NodeEvent.CLOCK, self._now)
+        node.life, _ = apply_event(node.life, NodeEvent.CLOCK, self._now)
         self._remove(node)
 
     def _remove(self, node: _Node) -> None:
@@ -230,7 +230,7 @@ class _Simulation:
         self._dispatch(node)
 
     def _accept(self, node: _Node, lease: _Lease) -> None:
-        node.life, _ = next_state(node.life, NodeEvent.ACCEPTED, self._now)
+        node.life, _ = apply_event(node.life, NodeEvent.ACCEPTED, self._now)
         if not lease.is_spot_check:
             self._ready[lease.number] = lease.start_version
             self._awaited[lease.start_version] -= 1
@@ -241,7 +241,7 @@ class _Simulation:
         if lease.ended or not node.is_present:
             return
         node.running.remove(lease)
-        node.life, _ = next_state(node.life, NodeEvent.EXPIRED, self._now)
+        node.life, _ = apply_event(node.life, NodeEvent.EXPIRED, self._now)
         self._lose(lease)
         if node.life.state is NodeState.SUSPENDED:
             self._remove(node)

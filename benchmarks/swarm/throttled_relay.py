@@ -18,7 +18,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, serve
+from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, format_listener_url, serve
 
 _SHARD = re.compile(r".*/(shard_\d{5}\.bin|.*\.safetensors)")
 _BURST_SECONDS = 0.02
@@ -63,7 +63,7 @@ def main() -> None:
     def wait(stop: threading.Event) -> None:
         stop.wait()
 
-    serve(throttled, listener, wait, lambda: print(listener_url(listener), flush=True))
+    serve(throttled, listener, wait, lambda: print(format_listener_url(listener), flush=True))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from processes import ProcessGroup, free_ports
 from train.errors import ControllerUnreachable, RunError
 from train.swarm.client import SignedClient
 from train.swarm.folder import SwarmFolder
-from train.swarm.invites import new_invite, read_invite
+from train.swarm.invites import create_invite, read_invite
 from train.swarm.messages import NodeStatus, SwarmStatus
 from train.swarm.signatures import public_key_bytes, read_key
 
@@ -97,8 +97,8 @@ class Swarm:
     def _invite(self, role: Literal["node", "verifier"] = "node") -> str:
         """Return an invite, as `curate swarm invite` prints it."""
         folder = SwarmFolder(self.folder / "coordinator")
-        address, key = folder.address(), read_key(folder.key_path)
-        return new_invite(
+        address, key = folder.read_address(), read_key(folder.key_path)
+        return create_invite(
             key, run=address.run, coordinator=address.coordinator, relays=address.relays, role=role, seconds=3600
         ).text
 

@@ -78,7 +78,7 @@ class Run:
                 return
             for action in (self.load, self.ask, *[self.answer] * 6, *[self.reward] * 6, self.train, self.pass_time):
                 action()
-        raise AssertionError(f"the run is stuck at step {self.step}: {self.controller.metrics()}")
+        raise AssertionError(f"the run is stuck at step {self.step}: {self.controller.collect_metrics()}")
 
     def new_worker(self) -> Worker:
         self.names += 1

@@ -47,7 +47,7 @@ class MemoryJournal(NullJournal):
         self._segments: dict[int, list[Event]] = {}
         self._segment = 0
 
-    def history(self) -> list[Event]:
+    def read_history(self) -> list[Event]:
         return [event for segment in sorted(self._segments) for event in self._segments[segment]]
 
     def append(self, event: Event) -> None:

@@ -161,17 +161,17 @@ class Lockstep:
         self.controller, self.engine, self.source, self.name = controller, engine, source, name
 
     def run(self):
-        version, tensors = self.newest_manifest(-1)
+        version, tensors = self.fetch_newest_manifest(-1)
         self.engine.load(tensors, version)
         self.send(self.sample(version))
         while answers := self.sample(version):
-            version, tensors = self.newest_manifest(
+            version, tensors = self.fetch_newest_manifest(
                 version
             )  # before the trainer gets what it needs for the version after it
             self.send(answers)
             self.engine.load(tensors, version)
 
-    def newest_manifest(self, after):
+    def fetch_newest_manifest(self, after):
         manifest = self.controller.wait_for_weights(after, 300.0)
         return manifest.version, self.source.fetch(manifest)
 

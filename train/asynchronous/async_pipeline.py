@@ -22,7 +22,7 @@ from train.asynchronous.controller import Controller
 from train.asynchronous.events import Event
 from train.asynchronous.local_workers import LocalWorkers
 from train.asynchronous.messages import ReleaseRequest
-from train.asynchronous.pipeline import Pipeline, filter_counts, probe_prompts, split_into_minibatches
+from train.asynchronous.pipeline import Pipeline, count_filtered_groups, probe_prompts, split_into_minibatches
 from train.asynchronous.rollout_process import TOKEN_VARIABLE
 from train.asynchronous.rollout_worker import RolloutWorker
 from train.asynchronous.server import ControllerServer, replace_wildcard
@@ -82,16 +82,16 @@ class AsynchronousPipeline(Pipeline):
         """Record the metrics of a load in a worker of this process."""
         self._load_metrics = metrics
 
-    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
+    def yield_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         start_time = time.monotonic()
         groups = self._controller.wait_for_batch(step - 1, self._config.rollout.max_seconds)
         self.wait_seconds = time.monotonic() - start_time
-        n_groups = sum(self._controller.signal_counts().values())
-        self.signal_counts = filter_counts(self._controller, -(-n_groups // self._config.rollout.prompts))
+        n_groups = sum(self._controller.count_signals().values())
+        self.signal_counts = count_filtered_groups(self._controller, -(-n_groups // self._config.rollout.prompts))
         if groups:
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
-    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+    def get_resume_point(self) -> tuple[int, float, Sequence[Event]]:
         return self._controller.position, 1.0, ()  # the journal has the groups sampled ahead
 
     def set_max_tokens(self, max_tokens: int) -> None:
@@ -101,8 +101,8 @@ class AsynchronousPipeline(Pipeline):
         if not self._config.run.keep_journal:
             self._controller.prune_journal(oldest_step)
 
-    def metrics(self) -> dict[str, float]:
-        return {**self._controller.metrics(), "epoch": self._controller.position / len(self._prompts)}
+    def collect_metrics(self) -> dict[str, float]:
+        return {**self._controller.collect_metrics(), "epoch": self._controller.position / len(self._prompts)}
 
 
 @contextmanager
@@ -197,7 +197,7 @@ def _run_worker_in_thread(
     """
     started: Future[RolloutWorker] = Future()
 
-    def work() -> None:
+    def run_worker() -> None:
         try:
             use_own_stream()
             with closing(open_engine_in_process(config)) as engine:
@@ -216,7 +216,7 @@ def _run_worker_in_thread(
             if not started.done():
                 started.set_exception(error)
 
-    thread = threading.Thread(target=work, name="engine", daemon=True)
+    thread = threading.Thread(target=run_worker, name="engine", daemon=True)
     thread.start()
     try:
         worker = started.result(config.engine.load_seconds)
@@ -258,7 +258,7 @@ class ReplayPipeline(Pipeline):
         self._minibatches = minibatches
         self._batches = journal.read_batches(folder, step)
 
-    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
+    def yield_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         version, groups = next(self._batches, (-1, []))
         if version < 0:
             raise RolloutError(

@@ -30,11 +30,11 @@ from train.asynchronous.dispatcher import (
     Dispatcher,
     JournaledGroups,
     PromptSource,
+    classify_group,
     count_groups_for_worker,
+    find_rejection_reason,
     has_no_known_reward,
-    next_batch,
-    open_group_signal,
-    rejection_reason,
+    select_next_batch,
 )
 from train.asynchronous.evaluation_sampler import ControllerSampler, EvaluationQueue
 from train.asynchronous.group_states import GroupState, OpenGroup
@@ -128,13 +128,13 @@ class ControllerMetrics:
             "answers/spans": fmean(self._n_spans) if self._n_spans else nan,
             "answers/broken": self.n_invalid_results - self._previous_counts[1],
             "leases/lost": self.n_lost_leases - self._previous_counts[0],
-            "length_bias": _length_bias(complete),
+            "length_bias": _compute_length_bias(complete),
         }
         self._previous_counts = self.n_lost_leases, self.n_invalid_results
         self._n_spans.clear()
 
 
-def _length_bias(lengths: Sequence[_Lengths]) -> float:
+def _compute_length_bias(lengths: Sequence[_Lengths]) -> float:
     received, n_received = sum(each.received for each in lengths), sum(each.n_received for each in lengths)
     used, n_used = sum(each.used for each in lengths), sum(each.n_used for each in lengths)
     return (used / n_used) / (received / n_received) if received and n_used else nan
@@ -205,8 +205,8 @@ class Controller:
             return self._record.replay_batch(version)
         if version != self._groups.batches_taken:
             raise ValueError(f"the next batch is that of version {self._groups.batches_taken}, not {version}")
-        with self._locked():
-            batch = next_batch(self._groups, self._settings, is_complete=self._is_complete)
+        with self._hold_lock():
+            batch = select_next_batch(self._groups, self._settings, is_complete=self._is_complete)
             if batch is not None:
                 self._is_complete = False
                 self._metrics.signal_counts = dict(self._groups.signal_counts)
@@ -216,7 +216,7 @@ class Controller:
         if batch is None:
             return None
         self._record.sync()
-        return [group.rollouts() for group in batch]
+        return [group.build_rollouts() for group in batch]
 
     def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
         """Wait for the batch of `try_take_batch`.
@@ -227,9 +227,9 @@ class Controller:
         while (groups := self.try_take_batch(version)) is None:
             left = until - time.monotonic()
             if left <= 0:
-                raise RolloutError(self._timeout_message(version, seconds))
+                raise RolloutError(self._describe_timeout(version, seconds))
             with self._changed:
-                if self._error is None and next_batch(self._groups, self._settings) is None:
+                if self._error is None and select_next_batch(self._groups, self._settings) is None:
                     self._changed.wait(min(left, 1.0))
         return groups
 
@@ -257,7 +257,7 @@ class Controller:
                     f"timed out: the batch has only {len(first)} groups with a signal. The engine hangs, or "
                     "rollout.max_seconds is too short for these completions."
                 )
-        return [group.rollouts() for group in first]
+        return [group.build_rollouts() for group in first]
 
     def wait_until_scored(self) -> None:
         """Wait until every dispatched group is ready or rejected.
@@ -265,7 +265,7 @@ class Controller:
         Raises RolloutError if a group lacks completions, and the error that ended the run in another thread.
         """
         with self._changed:
-            if incomplete := self._groups.groups_in_state(GroupState.LEASED):
+            if incomplete := self._groups.list_groups_in_state(GroupState.LEASED):
                 raise RolloutError(f"{incomplete[0].dispatched.problem_id}: the sampler lost a completion")
             self._changed.wait_for(
                 lambda: self._error is not None or self._has_ended or self.n_ready == len(self._groups.open)
@@ -284,22 +284,22 @@ class Controller:
             self._is_complete = True
             self._changed.notify_all()
 
-    def open_groups(self) -> list[events.Event]:
+    def export_open_groups(self) -> list[events.Event]:
         """Return the events from which a new controller restores the open groups."""
         with self._changed:
             if not self._groups.open:
                 return []
-            return [self._groups.segment_header(), *self._groups.open_events()]
+            return [self._groups.build_segment_header(), *self._groups.build_open_events()]
 
     @property
     def n_ready(self) -> int:
         """The number of trainable groups."""
-        return len(self._groups.groups_in_state(GroupState.READY))
+        return len(self._groups.list_groups_in_state(GroupState.READY))
 
     def publish_weights(self, manifest: WeightManifest) -> None:
         """Announce new weights to the workers."""
-        with self._locked():
-            self._record.append(events.WeightsPublished(manifest.version, _digest(manifest)))
+        with self._hold_lock():
+            self._record.append(events.WeightsPublished(manifest.version, _hash_checksums(manifest)))
             self._manifest = manifest
             self._published_at = self._now()
             self._changed.notify_all()
@@ -327,7 +327,7 @@ class Controller:
         with self._changed:
             self._fail(error)
 
-    def metrics(self) -> dict[str, float]:
+    def collect_metrics(self) -> dict[str, float]:
         """Return the metrics of the last batch and of the workers; see train/run/step_metrics.py."""
         with self._changed:
             workers = self._leases.workers.values()
@@ -339,12 +339,12 @@ class Controller:
                 "idle/sampler": 1 - fmean(worker.busy_share for worker in workers) if workers else nan,
                 "controller/lag_s": self._metrics.pop_slowest_call_seconds(),
                 "workers/cache_use": max((worker.cache_use for worker in workers), default=0.0),
-                "groups/running": len(self._groups.groups_in_state(GroupState.LEASED)),
-                "groups/ready": len(self._groups.groups_in_state(GroupState.READY)),
+                "groups/running": len(self._groups.list_groups_in_state(GroupState.LEASED)),
+                "groups/ready": len(self._groups.list_groups_in_state(GroupState.READY)),
                 "groups/outstanding": len(self._groups.open),
             }
 
-    def signal_counts(self) -> dict[str, int]:
+    def count_signals(self) -> dict[str, int]:
         """Count the groups of the last batch, and those rejected before it, by `group_signal`."""
         with self._changed:
             return dict(self._metrics.signal_counts)
@@ -378,7 +378,7 @@ class Controller:
     # --- calls of workers; see messages.ControllerAPI ---
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
-        with self._worker_call():
+        with self._serve_worker():
             now = self._now()
             worker = self._leases.touch(request.worker, now)
             if self._has_ended:
@@ -390,9 +390,9 @@ class Controller:
             worker.free_group_slots = -(-(request.slots - len(leases)) // self._settings.completions_per_prompt)
             for _ in range(
                 count_groups_for_worker(
-                    self._dispatcher.waiting_workers(now),
+                    self._dispatcher.list_waiting_workers(now),
                     request.worker,
-                    self._dispatcher.capacity(request.loaded_version),
+                    self._dispatcher.compute_capacity(request.loaded_version),
                 )
             ):
                 leases.append(self._dispatcher.dispatch(request.worker, request.loaded_version, now))
@@ -401,14 +401,14 @@ class Controller:
 
     def lease_groups(self, worker: str, n: int) -> list[Lease]:
         """Lease n groups to a worker with the newest weights, without regard to the staleness bound."""
-        with self._worker_call():
+        with self._serve_worker():
             return [self._dispatcher.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
 
     def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
         return [self._receive(request.worker, result) for result in request.results]
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        with self._worker_call():
+        with self._serve_worker():
             if self._has_ended:
                 return HeartbeatResponse(beat.running_leases, run_ended=True)
             now = self._now()
@@ -416,7 +416,7 @@ class Controller:
                 beat.loaded_version < self.newest_version
                 and now - self._published_at < self._settings.weight_load_timeout_seconds
             )
-            drop = self._leases.heartbeat(
+            drop = self._leases.record_heartbeat(
                 beat.worker, beat.running_leases, now, is_sampling=beat.tokens_per_second > 0 or is_loading
             )
             worker = self._leases.workers[beat.worker]
@@ -432,7 +432,7 @@ class Controller:
             return None if self.newest_version == after else self._manifest
 
     def release(self, leaving: ReleaseRequest) -> None:
-        with self._worker_call():
+        with self._serve_worker():
             ended = self._leases.release(leaving.worker, leaving.leases)
             if self._has_ended:
                 return
@@ -466,7 +466,7 @@ class Controller:
 
     def _receive(self, worker: str, result: SampleResult) -> ResultStatus:
         """Accept or refuse a result. Decodes its tokens without the lock, because that is slow."""
-        with self._worker_call():
+        with self._serve_worker():
             self._leases.touch(worker, self._now())
             if self._has_ended:
                 return "stale"
@@ -479,7 +479,7 @@ class Controller:
                 self._reject(self._groups.open[result.group], "refused")
                 return "taken"
         text = self._decode(tuple(unpack_tokens(result.tokens)))
-        with self._worker_call():
+        with self._serve_worker():
             receipt, _ = self._check_result(result)  # a duplicate may have arrived meanwhile, or the lease expired
             if receipt == "taken" and not self._has_ended:
                 self._record_result(result, text)
@@ -522,7 +522,7 @@ class Controller:
         if info.n_invalid_results == _MAX_INVALID_RESULTS:
             log.error("%s sent %d invalid results and gets no more leases. Restart it.", worker, _MAX_INVALID_RESULTS)
         key = result.group, result.attempt
-        if self._leases.holder(key) == worker:
+        if self._leases.find_holder(key) == worker:
             self._leases.end(key)
             self._record_lost_lease(key, "broken")
 
@@ -540,7 +540,7 @@ class Controller:
 
     def _score(self, group: OpenGroup, result: SampleResult, text: str) -> None:
         completion = reward.Completion(text, len(result.tokens) // 4, result.finish_reason == "length")
-        future = self._submit(completion, self._dispatcher.task(group))
+        future = self._submit(completion, self._dispatcher.create_task(group))
         future.add_done_callback(partial(self._record_score, result, text))
 
     def _record_score(self, result: SampleResult, text: str, future: "Future[Reward]") -> None:
@@ -571,8 +571,8 @@ class Controller:
                 self._fail(RolloutError(f"a reward has failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
-        signal = open_group_signal(group, self._settings)
-        if reason := rejection_reason(group, signal, self._settings):
+        signal = classify_group(group, self._settings)
+        if reason := find_rejection_reason(group, signal, self._settings):
             self._reject(group, reason)
         else:
             self._record.append(events.GroupAccepted(group.dispatched.group, group.dispatched.attempt, signal))
@@ -605,7 +605,7 @@ class Controller:
         if key[0] < 0:
             self._evaluation.requeue(key, reason)
             return
-        lost = self._groups.lease_lost_event(*key, reason)
+        lost = self._groups.build_lease_lost_event(*key, reason)
         if lost is None:
             return
         self._metrics.n_lost_leases += 1
@@ -617,7 +617,7 @@ class Controller:
     # --- errors and resumption ---
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Hold the lock. An error in the block ends the run: the trainer's next call raises it."""
         with self._changed:
             self._check_error()
@@ -630,11 +630,11 @@ class Controller:
                 self._check_error()
 
     @contextmanager
-    def _worker_call(self) -> Iterator[None]:
+    def _serve_worker(self) -> Iterator[None]:
         """Hold the lock for a worker's call. Raises ControllerUnreachable for any error, so the worker retries."""
         start_time = time.monotonic()
         try:
-            with self._locked():
+            with self._hold_lock():
                 yield
             self._metrics.record_call_seconds(time.monotonic() - start_time)
         except Exception as error:
@@ -651,24 +651,24 @@ class Controller:
 
     def _restore(self, step: int) -> None:
         """Resume the groups of the journal: requeue those being sampled, and score completions without a reward."""
-        for group in self._groups.groups_in_state(GroupState.READY):
+        for group in self._groups.list_groups_in_state(GroupState.READY):
             if has_no_known_reward(group):  # sample another group: the scorer may have recovered
                 self._reject(group, "unknown")
-        self._record.append(self._groups.resumption_event(step))
+        self._record.append(self._groups.build_resumption_event(step))
         self._metrics.last_ignored_version = max(
             (group.dispatched.start_version for group in self._groups.open.values()), default=-1
         )
-        for group in self._groups.groups_in_state(GroupState.FINISHED):
+        for group in self._groups.list_groups_in_state(GroupState.FINISHED):
             for number, received in sorted(group.results.items()):
                 if number not in group.scores:
                     self._score(group, received.result, received.text)
-        for group in self._groups.groups_in_state(GroupState.SCORED):
+        for group in self._groups.list_groups_in_state(GroupState.SCORED):
             self._accept_or_reject(group)
 
-    def _timeout_message(self, version: int, seconds: float) -> str:
+    def _describe_timeout(self, version: int, seconds: float) -> str:
         with self._changed:
-            ready = len(self._groups.groups_in_state(GroupState.READY))
-            running = len(self._groups.groups_in_state(GroupState.LEASED))
+            ready = len(self._groups.list_groups_in_state(GroupState.READY))
+            running = len(self._groups.list_groups_in_state(GroupState.LEASED))
             workers = sorted(self._leases.workers)
             n_dead = self._metrics.n_dead_workers
         message = (
@@ -683,6 +683,6 @@ class Controller:
         )
 
 
-def _digest(manifest: WeightManifest) -> str:
+def _hash_checksums(manifest: WeightManifest) -> str:
     checksums = sorted((tensor.name, tensor.checksum) for tensor in manifest.tensors)
     return hashlib.sha256(repr(checksums).encode()).hexdigest() if checksums else ""

@@ -59,7 +59,9 @@ class ControllerSettings:
     vocab_size: int = 2**32
 
 
-def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: bool = False) -> list[OpenGroup] | None:
+def select_next_batch(
+    groups: Groups, settings: ControllerSettings, *, is_complete: bool = False
+) -> list[OpenGroup] | None:
     """Return the groups of the next batch; None if they are not ready.
 
     is_complete: whether no further groups will arrive
@@ -68,7 +70,7 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
     since it would end the run again at every resumption.
     """
     max_rejected = settings.max_rounds * settings.prompts_per_batch
-    if (is_complete or groups.n_rejected >= max_rejected) and not groups.groups_in_state(GroupState.READY):
+    if (is_complete or groups.n_rejected >= max_rejected) and not groups.list_groups_in_state(GroupState.READY):
         return []
     allow_partial = is_complete or groups.n_rejected > max_rejected - settings.prompts_per_batch
     numbers = groups.select_batch(
@@ -80,23 +82,23 @@ def next_batch(groups: Groups, settings: ControllerSettings, *, is_complete: boo
     return [] if all(has_no_known_reward(group) for group in batch) else batch
 
 
-def rejection_reason(group: OpenGroup, signal: str, settings: ControllerSettings) -> str:
-    """Return why a scored group with this signal (`open_group_signal`) is rejected; "" if it is trainable."""
+def find_rejection_reason(group: OpenGroup, signal: str, settings: ControllerSettings) -> str:
+    """Return why a scored group with this signal (`classify_group`) is rejected; "" if it is trainable."""
     return signal if not group.results or (settings.online_filter and signal != "some") else ""
 
 
-def open_group_signal(group: OpenGroup, settings: ControllerSettings) -> str:
+def classify_group(group: OpenGroup, settings: ControllerSettings) -> str:
     """Return a scored group's signal (train.rollouts.groups.signal_from_rewards); "lost" if it has no completions."""
     if not group.results:
         return "lost"
     step_rewards = group.step_rewards() if settings.process_supervision else ()
     return signal_from_rewards(
-        group.task_rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=step_rewards
+        group.compute_task_rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=step_rewards
     )
 
 
 def has_no_known_reward(group: OpenGroup) -> bool:
-    return all(isnan(value) for value, _ in group.task_rewards())
+    return all(isnan(value) for value, _ in group.compute_task_rewards())
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class JournaledGroups:
         self.groups = Groups()
         self._journal = recorder
         self._recorded: Iterator[tuple[int, list[Group]]] = iter(())
-        for event in recorder.history():
+        for event in recorder.read_history():
             self.groups.apply(event)
         if self.groups.batches_taken < step:  # batches were taken without this journal
             first = max(self.groups.next_group, position)
@@ -161,7 +163,7 @@ class JournaledGroups:
         elif self.groups.next_group == 0:
             self.groups.next_position = position
         elif step < self.groups.batches_taken:
-            self._recorded = journal.replay_batches(recorder.history(), step)
+            self._recorded = journal.replay_batches(recorder.read_history(), step)
         self.first_unrecorded_version = self.groups.batches_taken
         # SIGKILL may have left the segment missing or empty.
         self._begin_segment()
@@ -211,7 +213,7 @@ class JournaledGroups:
 
     def _begin_segment(self) -> None:
         with _translate_write_errors():
-            self._journal.rotate(self.groups.segment_header())
+            self._journal.rotate(self.groups.build_segment_header())
 
 
 @contextmanager
@@ -256,10 +258,10 @@ class Dispatcher:
         self._seed = seed
         self._open: dict[int, TrainingPrompt] = {}
 
-    def capacity(self, loaded_version: int) -> int:
+    def compute_capacity(self, loaded_version: int) -> int:
         """Return the number of further groups for workers with these weights."""
         groups, settings = self._record.groups, self._settings
-        capacity = groups.capacity(
+        capacity = groups.compute_capacity(
             loaded_version,
             prompts=settings.prompts_per_batch,
             max_staleness=settings.max_staleness,
@@ -269,10 +271,10 @@ class Dispatcher:
             capacity = min(capacity, settings.max_running_groups - groups.n_leased)
         return max(0, capacity)
 
-    def waiting_workers(self, now: float) -> Mapping[str, WorkerLoad]:
+    def list_waiting_workers(self, now: float) -> Mapping[str, WorkerLoad]:
         """Return the load of each worker that waits for groups."""
         return {
-            name: WorkerLoad(worker.n_leases, worker.free_group_slots, self.capacity(worker.loaded_version))
+            name: WorkerLoad(worker.n_leases, worker.free_group_slots, self.compute_capacity(worker.loaded_version))
             for name, worker in self._leases.workers.items()
             if worker.free_group_slots > 0
             and now - worker.last_request <= _IDLE_WINDOW_SECONDS
@@ -281,7 +283,7 @@ class Dispatcher:
 
     def dispatch(self, worker: str, loaded_version: int, now: float) -> Lease:
         """Lease the next group to a worker with these weights. Raises RolloutError if the journal fails."""
-        pending, settings = self._record.groups.next_to_dispatch(), self._settings
+        pending, settings = self._record.groups.peek_next_group(), self._settings
         prompt = self._prompts.prompt_at(pending.position)
         self._record.append(
             events.GroupDispatched(
@@ -306,7 +308,7 @@ class Dispatcher:
         seconds = self._leases.grant((pending.group, pending.attempt), worker, now)
         return Lease(pending.group, pending.attempt, loaded_version, prompt.prompt_ids, seeds, params, seconds)
 
-    def task(self, group: OpenGroup) -> reward.Task:
+    def create_task(self, group: OpenGroup) -> reward.Task:
         """Return the task that scores the completions of a group."""
         prompt = self._open.get(group.dispatched.group) or self._prompts.prompt_at(group.dispatched.position)
         return replace(prompt.task, max_tokens=group.dispatched.max_tokens)

@@ -38,10 +38,10 @@ class OpenGroup:
     results: dict[int, events.ResultReceived] = field(default_factory=dict)
     scores: dict[int, ResultScored] = field(default_factory=dict)
 
-    def task_rewards(self) -> list[tuple[float, bool]]:
+    def compute_task_rewards(self) -> list[tuple[float, bool]]:
         """Return each completion's task reward, nan if unknown, and whether it was truncated."""
         scores = [self.scores[number] for number in sorted(self.results)]
-        rewards = [compute_task_reward(_or_nan(scored.reward), scored.reward_components) for scored in scores]
+        rewards = [compute_task_reward(_convert_none_to_nan(scored.reward), scored.reward_components) for scored in scores]
         truncated = [received.result.finish_reason == "length" for _, received in sorted(self.results.items())]
         return list(zip(rewards, truncated, strict=True))
 
@@ -49,15 +49,17 @@ class OpenGroup:
         """Return the step rewards of each completion."""
         return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.results)]
 
-    def rollouts(self) -> Group:
+    def build_rollouts(self) -> Group:
         """Return the rollouts for the learner. All completions must be scored."""
         prompt_ids = tuple(unpack_tokens(self.dispatched.prompt))
         return tuple(
-            self._rollout(prompt_ids, received.result, received.text, self.scores[number])
+            self._build_rollout(prompt_ids, received.result, received.text, self.scores[number])
             for number, received in sorted(self.results.items())
         )
 
-    def _rollout(self, prompt_ids: tuple[int, ...], result: SampleResult, text: str, scored: ResultScored) -> Rollout:
+    def _build_rollout(
+        self, prompt_ids: tuple[int, ...], result: SampleResult, text: str, scored: ResultScored
+    ) -> Rollout:
         return Rollout(
             problem_id=self.dispatched.problem_id,
             prompt_ids=prompt_ids,
@@ -66,7 +68,7 @@ class OpenGroup:
             versions=tuple(version for version, start, end in result.spans for _ in range(start, end)),
             truncated=result.finish_reason == "length",
             text=text,
-            reward=_or_nan(scored.reward),
+            reward=_convert_none_to_nan(scored.reward),
             verdict=scored.verdict,
             reward_seconds=scored.seconds,
             source=self.dispatched.source,
@@ -75,7 +77,7 @@ class OpenGroup:
         )
 
 
-def _or_nan(value: float | None) -> float:
+def _convert_none_to_nan(value: float | None) -> float:
     return math.nan if value is None else value
 
 
@@ -103,13 +105,13 @@ class Groups:
         self.signal_counts: Counter[str] = Counter()
         self.n_rejected = 0
 
-    def capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
+    def compute_capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
         """Return the number of further groups for a worker with this version; see staleness.dispatch_capacity."""
         return staleness.dispatch_capacity(
             loaded_version, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
         )
 
-    def next_to_dispatch(self) -> PendingGroup:
+    def peek_next_group(self) -> PendingGroup:
         """Return the next group to dispatch: a lost one first, otherwise a new one."""
         if self.waiting:
             return self.waiting[min(self.waiting)]
@@ -130,13 +132,13 @@ class Groups:
             allow_partial=allow_partial,
         )
 
-    def segment_header(self) -> events.SegmentStarted:
+    def build_segment_header(self) -> events.SegmentStarted:
         """Return the first event of a segment of the journal that begins now."""
         return events.SegmentStarted(
             self.batches_taken, self.next_group, self.next_position, tuple(self.waiting.values())
         )
 
-    def open_events(self) -> Iterator[Event]:
+    def build_open_events(self) -> Iterator[Event]:
         """Yield the events that restore the open groups, without their acceptance."""
         for group in self.open.values():
             yield group.dispatched
@@ -147,23 +149,23 @@ class Groups:
     def n_leased(self) -> int:
         return sum(group.state is GroupState.LEASED for group in self.open.values())
 
-    def resumption_event(self, step: int) -> events.RunResumed:
+    def build_resumption_event(self, step: int) -> events.RunResumed:
         """Return the event of a resumption, which loses the groups being sampled."""
-        leased = self.groups_in_state(GroupState.LEASED)
+        leased = self.list_groups_in_state(GroupState.LEASED)
         return events.RunResumed(
-            step, tuple(_next_attempt(group.dispatched, n_lost=group.dispatched.n_lost) for group in leased)
+            step, tuple(_create_next_attempt(group.dispatched, n_lost=group.dispatched.n_lost) for group in leased)
         )
 
-    def lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
+    def build_lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
         """Return the event of a lease that ended early; None if all completions have arrived."""
-        group = self._current(number, attempt)
+        group = self._find_group(number, attempt)
         if group is None or group.state is not GroupState.LEASED:
             return None
         n_lost = group.dispatched.n_lost + (reason != events.RELEASED_REASON)
-        pending = _next_attempt(group.dispatched, n_lost=n_lost) if n_lost < MAX_TIMES_LOST else None
+        pending = _create_next_attempt(group.dispatched, n_lost=n_lost) if n_lost < MAX_TIMES_LOST else None
         return events.LeaseLost(number, attempt, reason, pending)
 
-    def groups_in_state(self, state: GroupState) -> list[OpenGroup]:
+    def list_groups_in_state(self, state: GroupState) -> list[OpenGroup]:
         return [group for group in self.open.values() if group.state is state]
 
     def apply(self, event: Event) -> OpenGroup | None:
@@ -181,14 +183,14 @@ class Groups:
             case events.GroupDispatched():
                 return self._dispatch(event)
             case events.LeaseLost(pending_group=PendingGroup() as pending):
-                group = self._current(event.group, event.attempt)
+                group = self._find_group(event.group, event.attempt)
                 self.open.pop(event.group, None)
                 self.waiting[event.group] = pending
                 return group
             case events.ResultReceived(result=result):
-                return self._apply_to_group(self._current(result.group, result.attempt), event)
+                return self._apply_to_group(self._find_group(result.group, result.attempt), event)
             case events.ResultScored() | events.GroupAccepted() | events.GroupRejected() | events.LeaseLost():
-                return self._apply_to_group(self._current(event.group, event.attempt), event)
+                return self._apply_to_group(self._find_group(event.group, event.attempt), event)
         return None
 
     def take(self, batch: events.BatchTaken) -> list[OpenGroup]:
@@ -198,7 +200,7 @@ class Groups:
         self.n_rejected = 0
         return [self.open.pop(number) for number, _, _ in batch.groups if number in self.open]
 
-    def _current(self, number: int, attempt: int) -> OpenGroup | None:
+    def _find_group(self, number: int, attempt: int) -> OpenGroup | None:
         group = self.open.get(number)
         return group if group is not None and group.dispatched.attempt == attempt else None
 
@@ -250,7 +252,7 @@ class Groups:
         return group
 
 
-def _next_attempt(dispatched: GroupDispatched, *, n_lost: int) -> PendingGroup:
+def _create_next_attempt(dispatched: GroupDispatched, *, n_lost: int) -> PendingGroup:
     return PendingGroup(dispatched.group, dispatched.attempt + 1, dispatched.position, n_lost)
 
 

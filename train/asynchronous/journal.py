@@ -49,7 +49,7 @@ def fsync_path(path: Path) -> None:
 class NullJournal:
     """A journal that records nothing, and the interface of journals."""
 
-    def history(self) -> Iterable[Event]:
+    def read_history(self) -> Iterable[Event]:
         """Return all events, of this process and of earlier ones. Raises CheckpointError if the journal is damaged."""
         return ()
 
@@ -70,12 +70,12 @@ class NullJournal:
 
 
 class GroupsOfCheckpoint(NullJournal):
-    """The open groups of a checkpoint as a journal; see `Controller.open_groups`."""
+    """The open groups of a checkpoint as a journal; see `Controller.export_open_groups`."""
 
     def __init__(self, groups: Iterable[Event]) -> None:
         self._groups = groups
 
-    def history(self) -> Iterable[Event]:
+    def read_history(self) -> Iterable[Event]:
         return self._groups
 
 
@@ -115,9 +115,9 @@ class RunJournal(NullJournal):
         """
         folder.mkdir(parents=True, exist_ok=True)
         repair(folder)
-        return cls(folder, max(_segment_paths(folder), default=0))
+        return cls(folder, max(_list_segments(folder), default=0))
 
-    def history(self) -> Iterable[Event]:
+    def read_history(self) -> Iterable[Event]:
         return read_events(self._folder)
 
     def append(self, event: Event) -> None:
@@ -144,7 +144,7 @@ class RunJournal(NullJournal):
         fsync_path(self._folder)
 
     def prune(self, segments_before: int) -> None:
-        for segment, path in _segment_paths(self._folder).items():
+        for segment, path in _list_segments(self._folder).items():
             if segment < segments_before:
                 path.unlink(missing_ok=True)
 
@@ -170,7 +170,7 @@ def repair(folder: Path) -> None:
 
     Raises CheckpointError if batches were recorded after the torn frame, since they would be lost.
     """
-    segments = list(_segment_paths(folder).values())
+    segments = list(_list_segments(folder).values())
     for number, path in enumerate(segments):
         valid = max((end for _, end in _read_frames(path)), default=0)
         if valid == path.stat().st_size:
@@ -192,7 +192,7 @@ def repair(folder: Path) -> None:
 
 def read_events(folder: Path) -> Iterator[Event]:
     """Yield all events of a journal, up to a torn frame at its end. Raises CheckpointError if it is damaged."""
-    segments = list(_segment_paths(folder).values())
+    segments = list(_list_segments(folder).values())
     for path in segments:
         end, size = 0, path.stat().st_size  # before reading: the caller may prune the file
         for event, end_of_frame in _read_frames(path):
@@ -227,10 +227,10 @@ def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple
                 f"the groups of step {event.version + 1} are no longer in the journal. Runs with run.keep_journal = "
                 "true keep them; delete RUN/journal to continue without it."
             )
-        yield event.version, [group.rollouts() for group in taken]
+        yield event.version, [group.build_rollouts() for group in taken]
 
 
-def _segment_paths(folder: Path) -> dict[int, Path]:
+def _list_segments(folder: Path) -> dict[int, Path]:
     paths = folder.glob(f"*{_SUFFIX}")
     return dict(sorted((int(path.stem), path) for path in paths if path.stem.isdigit()))
 
@@ -296,7 +296,7 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
                 audit.findings += [f"group {number} was never dispatched, but a later one was" for number in skipped]
                 if event.group in ends:
                     audit.findings.append(f"group {event.group} was dispatched after it was {ends[event.group]}")
-                audit.findings += _dispatch_faults(event, last_dispatch.get(event.group), group_of)
+                audit.findings += _find_dispatch_faults(event, last_dispatch.get(event.group), group_of)
                 last_dispatch[event.group] = event
             case events.LeaseLost() if event.pending_group is None:
                 partial.add(event.group)
@@ -317,7 +317,9 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
                     ends[number] = f"used at version {version}"
                     check_staleness(name, start_version, version)
                     if group is not None:
-                        audit.findings += _use_faults(name, group, attempt, start_version, partial=number in partial)
+                        audit.findings += _find_use_faults(
+                            name, group, attempt, start_version, partial=number in partial
+                        )
                         for result, received in group.results.items():
                             for sampled, _, _ in received.result.spans:
                                 check_staleness(f"a token of {name}, completion {result},", sampled, version)
@@ -328,7 +330,7 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
     return audit
 
 
-def _dispatch_faults(
+def _find_dispatch_faults(
     event: events.GroupDispatched, before: events.GroupDispatched | None, group_of: dict[int, int]
 ) -> Iterator[str]:
     name = f"group {event.group}"
@@ -340,7 +342,7 @@ def _dispatch_faults(
         yield f"position {event.position} was dispatched as group {group_of[event.position]} and as {name}"
 
 
-def _use_faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, partial: bool) -> Iterator[str]:
+def _find_use_faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, partial: bool) -> Iterator[str]:
     dispatched = group.dispatched
     if (dispatched.attempt, dispatched.start_version) != (attempt, start_version):
         yield f"{name} was used with another attempt or start version than it was dispatched with"
@@ -350,7 +352,7 @@ def _use_faults(name: str, group: OpenGroup, attempt: int, start_version: int, *
         yield f"{name} was used with {len(group.results)} of {dispatched.n_completions} completions, but was not lost"
 
 
-def audit_lines(run_folder: Path, *, staleness: int) -> Iterator[str]:
+def format_audit(run_folder: Path, *, staleness: int) -> Iterator[str]:
     """Yield the lines of a report on a run's journal; none without a journal.
 
     staleness: the bound, in versions

@@ -99,7 +99,7 @@ class LeaseTable:
     def release(self, name: str, keys: Collection[LeaseKey] | None) -> list[EndedLease]:
         """End and return these leases of the worker; None: all of its leases, and remove the worker."""
         candidates = list(self._leases) if keys is None else keys
-        ended = [EndedLease(key, name, RELEASED_REASON) for key in candidates if self.holder(key) == name]
+        ended = [EndedLease(key, name, RELEASED_REASON) for key in candidates if self.find_holder(key) == name]
         for each in ended:
             self.end(each.key)
         if keys is None:
@@ -116,7 +116,9 @@ class LeaseTable:
                 slowest = sorted(self._completion_seconds)[int(0.99 * (len(self._completion_seconds) - 1))]
                 self._seconds = max(self._min_seconds, _DURATION_FACTOR * slowest)
 
-    def heartbeat(self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool) -> list[LeaseKey]:
+    def record_heartbeat(
+        self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool
+    ) -> list[LeaseKey]:
         """Record a heartbeat, and return those of the `running` leases that the worker no longer holds."""
         self.touch(name, now).last_heartbeat = now
         foreign = []
@@ -135,7 +137,7 @@ class LeaseTable:
         if lease is not None and lease.worker in self.workers:
             self.workers[lease.worker].n_leases -= 1
 
-    def holder(self, key: LeaseKey) -> str:
+    def find_holder(self, key: LeaseKey) -> str:
         lease = self._leases.get(key)
         return lease.worker if lease else ""
 
@@ -146,7 +148,8 @@ class LeaseTable:
         self._exclude_stall(now)
         dead = [name for name, worker in self.workers.items() if now - worker.last_seen >= self._silent_seconds]
         ended = [
-            EndedLease(key, lease.worker, self._expiry_reason(lease, now, dead)) for key, lease in self._leases.items()
+            EndedLease(key, lease.worker, self._find_expiry_reason(lease, now, dead))
+            for key, lease in self._leases.items()
         ]
         ended = [each for each in ended if each.reason]
         for each in ended:
@@ -155,7 +158,7 @@ class LeaseTable:
             del self.workers[name]
         return ended, dead
 
-    def _expiry_reason(self, lease: _Lease, now: float, dead: Collection[str]) -> str:
+    def _find_expiry_reason(self, lease: _Lease, now: float, dead: Collection[str]) -> str:
         worker = self.workers.get(lease.worker)
         if worker is None or lease.worker in dead:
             return "silent"

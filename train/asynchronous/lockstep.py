@@ -16,7 +16,13 @@ from math import ceil, inf
 from train.asynchronous.controller import Controller
 from train.asynchronous.events import Event
 from train.asynchronous.messages import Lease, SubmitRequest
-from train.asynchronous.pipeline import Pipeline, TimelineWriter, filter_counts, probe_prompts, split_into_minibatches
+from train.asynchronous.pipeline import (
+    Pipeline,
+    TimelineWriter,
+    count_filtered_groups,
+    probe_prompts,
+    split_into_minibatches,
+)
 from train.asynchronous.rollout_worker import encode_refusal, encode_result
 from train.config import Config
 from train.errors import RolloutError
@@ -78,7 +84,7 @@ class LockstepPipeline(Pipeline):
         self._controller.publish_weights(WeightManifest(step))
         return metrics
 
-    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
+    def yield_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         pipeline, n_minibatches = self._config.rollout.pipeline, self._config.optimizer.minibatches
         self._step = step
         self.wait_seconds = self.sampling_seconds = 0.0
@@ -106,13 +112,13 @@ class LockstepPipeline(Pipeline):
         if self._sampling_thread is not None:
             self._wait(inf)
 
-    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        return self._controller.position, self._share, self._controller.open_groups()
+    def get_resume_point(self) -> tuple[int, float, Sequence[Event]]:
+        return self._controller.position, self._share, self._controller.export_open_groups()
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)
 
-    def metrics(self) -> dict[str, float]:
+    def collect_metrics(self) -> dict[str, float]:
         return {"epoch": self._position / len(self._prompts)}
 
     def _wait(self, n: float) -> list[Group]:
@@ -128,7 +134,7 @@ class LockstepPipeline(Pipeline):
         groups = self._controller.try_take_batch(step - 1)
         assert groups is not None  # complete batches can be taken
         self._sampling_thread = None
-        self.signal_counts = filter_counts(self._controller, self._n_rounds)
+        self.signal_counts = count_filtered_groups(self._controller, self._n_rounds)
         self._position = self._controller.position
         return groups
 

@@ -22,29 +22,29 @@ _Number = TypeVar("_Number", int, float)
 
 def pack_tokens(tokens: Iterable[int]) -> bytes:
     """Pack token ids as unsigned integers. Raises OverflowError for a negative or too large id."""
-    return _little_endian(array("I", tokens)).tobytes()
+    return _convert_to_little_endian(array("I", tokens)).tobytes()
 
 
 def unpack_tokens(data: bytes) -> "array[int]":
     """Unpack token ids. Raises ValueError if the bytes are not a multiple of four."""
     tokens = array("I")
     tokens.frombytes(data)
-    return _little_endian(tokens)
+    return _convert_to_little_endian(tokens)
 
 
 def pack_logprobs(logprobs: Iterable[float]) -> bytes:
     """Pack log-probabilities as single-precision floats, the precision of engines."""
-    return _little_endian(array("f", logprobs)).tobytes()
+    return _convert_to_little_endian(array("f", logprobs)).tobytes()
 
 
 def unpack_logprobs(data: bytes) -> "array[float]":
     """Unpack log-probabilities. Raises ValueError if the bytes are not a multiple of four."""
     logprobs = array("f")
     logprobs.frombytes(data)
-    return _little_endian(logprobs)
+    return _convert_to_little_endian(logprobs)
 
 
-def _little_endian(numbers: "array[_Number]") -> "array[_Number]":
+def _convert_to_little_endian(numbers: "array[_Number]") -> "array[_Number]":
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

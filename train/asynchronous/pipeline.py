@@ -63,7 +63,7 @@ class Pipeline:
         """
         return {}
 
-    def ready_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
+    def yield_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
         """Yield the groups of this step's batch as lists of minibatches, one for each update, as they become ready.
 
         Raises RolloutError if the batch is not complete in time.
@@ -76,7 +76,7 @@ class Pipeline:
     def wait_for_sampling(self) -> None:
         """Wait until the sampler's weights may change."""
 
-    def resume_point(self) -> tuple[int, float, Sequence[Event]]:
+    def get_resume_point(self) -> tuple[int, float, Sequence[Event]]:
         """Return the state for a checkpoint: next position, share of groups with a signal, and events of open groups.
 
         Pipelines with a journal return no events.
@@ -89,7 +89,7 @@ class Pipeline:
     def on_checkpoint_saved(self, oldest_step: int) -> None:
         """Record that the run will never resume before `oldest_step`."""
 
-    def metrics(self) -> dict[str, float]:
+    def collect_metrics(self) -> dict[str, float]:
         """Return further metrics of the step."""
         return {}
 
@@ -105,10 +105,10 @@ def probe_prompts(prompts: PromptDataset, step: int) -> list[tuple[int, ...]]:
     return [prompts.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
 
 
-def filter_counts(controller: Controller, rounds: int) -> dict[str, int]:
+def count_filtered_groups(controller: Controller, rounds: int) -> dict[str, int]:
     """Return the signals of the groups of the last batch; see `Pipeline.signal_counts`."""
     none = dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0)
-    return {**none, **controller.signal_counts(), "rounds": rounds}
+    return {**none, **controller.count_signals(), "rounds": rounds}
 
 
 def open_controller(
@@ -135,7 +135,7 @@ def open_controller(
     """
     return Controller(
         prompts,
-        controller_settings(config, max_tokens, vocabulary=_vocabulary(config.model.path)),
+        build_controller_settings(config, max_tokens, vocabulary=_read_vocab_size(config.model.path)),
         recorder,
         submit=submit,
         decode=lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True)),
@@ -146,7 +146,7 @@ def open_controller(
     )
 
 
-def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> ControllerSettings:
+def build_controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> ControllerSettings:
     rollout = config.rollout
     settings = ControllerSettings(
         prompts_per_batch=rollout.prompts,
@@ -172,7 +172,7 @@ def controller_settings(config: Config, max_tokens: int, *, vocabulary: int) -> 
     return replace(settings, max_staleness=staleness, worker_timeout_seconds=inf, min_lease_seconds=inf)
 
 
-def _vocabulary(path: str) -> int:
+def _read_vocab_size(path: str) -> int:
     """Return the size of a model's vocabulary, which may exceed its tokenizer's."""
     from transformers import AutoConfig
 

@@ -53,7 +53,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
     try:
         ray.init(address, log_to_driver=True, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"--ray {address}: there is no Ray cluster: {_last_line(error)}") from error
+        raise ConfigError(f"--ray {address}: there is no Ray cluster: {_extract_last_line(error)}") from error
     # One bundle for each worker: all GPUs of an engine are on one machine.
     bundle = {"CPU": 1.0, **({"GPU": float(gpus)} if gpus else {})}
     group = placement_group([bundle] * workers, strategy="PACK")
@@ -77,7 +77,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
         try:
             ray.get(runs)
         except RayError as error:
-            raise RunError(f"a worker on the Ray cluster failed: {_last_line(error)}") from error
+            raise RunError(f"a worker on the Ray cluster failed: {_extract_last_line(error)}") from error
         finally:
             for each in actors:
                 each.leave.remote()
@@ -99,6 +99,6 @@ def _check_address(address: str) -> None:
             ) from error
 
 
-def _last_line(error: Exception) -> str:
+def _extract_last_line(error: Exception) -> str:
     cause = getattr(error, "cause", None) or error
     return str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__

@@ -39,7 +39,7 @@ def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> S
         lease.attempt,
         tokens=pack_tokens(completion.token_ids),
         logprobs=pack_logprobs(completion.logprobs) if lease.sampling_params.logprobs else b"",
-        spans=version_spans(completion.versions),
+        spans=group_by_version(completion.versions),
         finish_reason="length" if completion.finish_reason == "length" else "stop",
         commitments=completion.commitments,
     )
@@ -50,7 +50,7 @@ def encode_refusal(lease: Lease, number: int) -> SampleResult:
     return SampleResult(lease.group, number, lease.attempt, tokens=b"", logprobs=b"", spans=(), finish_reason="refused")
 
 
-def version_spans(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
+def group_by_version(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
     """Return the spans of tokens sampled with the same version."""
     spans = []
     end = 0
@@ -140,7 +140,7 @@ class RolloutWorker:
             if manifest.version <= self._state.loaded_version:  # the run resumed at an earlier step
                 self._state.drop_leases(list(self._state.open_leases))
         self._abort_lost()
-        metrics = self._load_and_prove(manifest, weights)
+        metrics = self._load_and_verify_weights(manifest, weights)
         with self._state.changed:
             self._state.loaded_version, self._state.manifest = manifest.version, manifest
             self._state.request_at = 0.0
@@ -155,7 +155,7 @@ class RolloutWorker:
         has_work = bool(self._running or state.arrived or state.free_slots)  # free_slots: leases are requested
         return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded_version)
 
-    def _load_and_prove(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
+    def _load_and_verify_weights(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
         start_time = time.monotonic()
         self._engine.load(weights, manifest.version)
         # The next step returns completions that finish during this comparison, so none is submitted if it fails.

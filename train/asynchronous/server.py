@@ -202,16 +202,16 @@ class ControllerApp:
         self._last_calls: dict[str, float] = {}  # of each worker not notified of the run's end
         self._app = Starlette(
             routes=[
-                Route("/health", self._health),
-                Route("/run", self._engine_spec),
-                Route("/weights", self._weights),
-                Route("/weights/{version}/{name}", self._weight_file),
+                Route("/health", self._report_health),
+                Route("/run", self._send_engine_spec),
+                Route("/weights", self._send_newest_manifest),
+                Route("/weights/{version}/{name}", self._send_weight_file),
                 Route("/work", self._request_leases, methods=["POST"]),
                 Route("/answers", self._submit_results, methods=["POST"]),
-                Route("/beat", self._heartbeat, methods=["POST"]),
+                Route("/beat", self._receive_heartbeat, methods=["POST"]),
                 Route("/leave", self._release, methods=["POST"]),
             ],
-            exception_handlers={ServiceError: _refusal_response, 404: _not_found, 405: _not_found},
+            exception_handlers={ServiceError: _respond_with_refusal, 404: _respond_not_found, 405: _respond_not_found},
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -221,7 +221,7 @@ class ControllerApp:
             if scope["path"] != "/health":
                 self._check(request)
         except (MisdirectedRequest, CrossOriginRequest, Unauthorized, WrongRun) as refusal:
-            await (await _refusal_response(request, refusal))(scope, receive, send)
+            await (await _respond_with_refusal(request, refusal))(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
@@ -241,27 +241,27 @@ class ControllerApp:
         if (run := request.headers.get(RUN_HEADER)) and run != self._run:
             raise WrongRun(f"this address now serves run {self._run}, not {run}; restart the worker")
 
-    async def _health(self, request: Request) -> Response:
+    async def _report_health(self, request: Request) -> Response:
         return JSONResponse({"service": "curate", "status": "controller"})
 
-    async def _engine_spec(self, request: Request) -> Response:
-        return _msgpack_response(self._spec)
+    async def _send_engine_spec(self, request: Request) -> Response:
+        return _encode_response(self._spec)
 
     async def _request_leases(self, request: Request) -> Response:
         message = await _read_message(request, LeaseRequest)
         response = await self._call(lambda: self._controller.request_leases(message))
         self._record_call(message.worker, response.run_ended)
-        return _msgpack_response(response)
+        return _encode_response(response)
 
     async def _submit_results(self, request: Request) -> Response:
         message = await _read_message(request, SubmitRequest)
-        return _msgpack_response(await self._call(lambda: self._controller.submit_results(message)))
+        return _encode_response(await self._call(lambda: self._controller.submit_results(message)))
 
-    async def _heartbeat(self, request: Request) -> Response:
+    async def _receive_heartbeat(self, request: Request) -> Response:
         message = await _read_message(request, Heartbeat)
         response = await self._call(lambda: self._controller.heartbeat(message))
         self._record_call(message.worker, response.run_ended)
-        return _msgpack_response(response)
+        return _encode_response(response)
 
     async def _release(self, request: Request) -> Response:
         message = await _read_message(request, ReleaseRequest)
@@ -270,7 +270,7 @@ class ControllerApp:
             self._last_calls.pop(message.worker, None)
         return Response(status_code=204)
 
-    async def _weights(self, request: Request) -> Response:
+    async def _send_newest_manifest(self, request: Request) -> Response:
         after, wait_seconds = _read_number(request, "after", -1), _read_number(request, "wait", 0.0)
         if not isfinite(wait_seconds):
             raise MalformedRequest("wait must be a number of seconds")
@@ -282,7 +282,7 @@ class ControllerApp:
             await asyncio.sleep(_POLL_SECONDS)
             manifest = await self._look_up_newest()
         self._retain_manifest(manifest)
-        return _msgpack_response(manifest)
+        return _encode_response(manifest)
 
     async def _look_up_newest(self) -> WeightManifest | None:
         """Return the newest manifest, looked up once per _POLL_SECONDS for all waiting workers.
@@ -294,7 +294,7 @@ class ControllerApp:
             self._newest = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         return self._newest
 
-    async def _weight_file(self, request: Request) -> Response:
+    async def _send_weight_file(self, request: Request) -> Response:
         version, name = request.path_params["version"], request.path_params["name"]
         newest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(-1, 0.0))
         if newest is not None:
@@ -349,16 +349,16 @@ def _read_number(request: Request, name: str, default: Any) -> Any:
         raise MalformedRequest(f"{name} must be a number") from None
 
 
-def _msgpack_response(message: Any) -> Response:
+def _encode_response(message: Any) -> Response:
     return Response(msgspec.msgpack.encode(message), media_type=MSGPACK)
 
 
-async def _refusal_response(request: Request, error: Exception) -> Response:
+async def _respond_with_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     return JSONResponse({"detail": str(error), "error": error.error}, error.status, headers)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _respond_not_found(request: Request, error: Exception) -> Response:
     detail = f"{request.method} {request.url.path} is not a call of a controller"
     return JSONResponse({"detail": detail, "error": "Unknown"}, getattr(error, "status_code", 404))

@@ -78,11 +78,11 @@ def command(
     if bool(sources) + bool(invite) + bool(controller) != 1:
         raise click.UsageError("give one of --from, --invite and --controller")
     with report_user_errors(TrainError):
-        from train.swarm.broadcast.relay import RelayRateLimiter, listener_url, open_listener, serve
+        from train.swarm.broadcast.relay import RelayRateLimiter, format_listener_url, open_listener, serve
 
         with open_listener(listen) as listener, ExitStack() as locks:
             # Other machines cannot connect to a wildcard address.
-            url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", listener_url(listener))
+            url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", format_listener_url(listener))
             if controller:
                 make_app, follow, greeting = _open_origin(controller, key, run, folder, keep, url, locks)
             else:

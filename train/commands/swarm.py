@@ -53,13 +53,13 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
     The first key that joins with an invite owns it. Give each to one person, like a password.
     """
     from train.swarm.folder import SwarmFolder
-    from train.swarm.invites import new_invite
+    from train.swarm.invites import create_invite
     from train.swarm.signatures import read_key
 
     with report_user_errors(TrainError):
         swarm = SwarmFolder(folder)
-        address = swarm.address()
-        invite = new_invite(
+        address = swarm.read_address()
+        invite = create_invite(
             read_key(swarm.key_path),
             run=address.run,
             coordinator=address.coordinator,
@@ -75,13 +75,13 @@ def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: 
 @_folder
 def status_command(folder: Path) -> None:
     """Show nodes, leases, verdicts and relays of the swarm whose coordinator runs in FOLDER, and its status page."""
-    from train.swarm.client import UNREACHABLE_HINT, operator_client
+    from train.swarm.client import UNREACHABLE_HINT, create_operator_client
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import SwarmStatus
 
     with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
         swarm = SwarmFolder(folder)
-        status = operator_client(swarm).call("/status", None, SwarmStatus)
+        status = create_operator_client(swarm).call("/status", None, SwarmStatus)
         page = swarm.page_url()
     heads = ("node", "state", "engine", "version", "seen", "leases", "given", "accepted", "earned", "stake", "reasons")
     print_cells(heads, [
@@ -114,12 +114,12 @@ def ban_command(folder: Path, node: str) -> None:
 
     The node loses its stake and its leases, and its completions without a verdict are discarded.
     """
-    from train.swarm.client import UNREACHABLE_HINT, operator_client
+    from train.swarm.client import UNREACHABLE_HINT, create_operator_client
     from train.swarm.folder import SwarmFolder
     from train.swarm.messages import Ban, SwarmStatus
 
     with report_user_errors(TrainError), report_user_errors(ControllerUnreachable, advice=UNREACHABLE_HINT):
-        client = operator_client(SwarmFolder(folder))
+        client = create_operator_client(SwarmFolder(folder))
         nodes = [one.node for one in client.call("/status", None, SwarmStatus).nodes]
         found = [key for key in nodes if key.hex().startswith(node.lower())]
         if len(found) != 1:

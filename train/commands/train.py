@@ -181,7 +181,7 @@ def _replay(
 ) -> None:  # fmt: skip
     """Audit the journal of a run, train the run again from it, and print whether the weights are the same."""
     from train import loop
-    from train.asynchronous.journal import audit_lines
+    from train.asynchronous.journal import format_audit
     from train.config import with_overrides
     from train.run.folder import read_stored_config
     from train.run.model_card import MODEL_FOLDER, weights_digest
@@ -191,7 +191,7 @@ def _replay(
     settings = with_overrides(read_stored_config(recorded), changes)
     before = weights_digest(recorded / MODEL_FOLDER)
     if is_first_rank:
-        for line in audit_lines(recorded, staleness=settings.rollout.staleness):
+        for line in format_audit(recorded, staleness=settings.rollout.staleness):
             click.echo(line)
     with open_folder(settings):
         loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))

@@ -19,7 +19,7 @@ from train.errors import SamplerError
 from train.sampling.protocol import SampledCompletion, SamplingParams, SeededPrompt
 from train.sampling.seeded_sampling import CommitmentRecorder, sample_tokens
 from train.sampling.text import NO_ARGUMENTS, TextSampler, truncate_at_stop
-from train.weights.checksums import checksum
+from train.weights.checksums import compute_checksum
 from train.weights.manifest import SentTensor
 
 _PROMPT_BATCH = 64
@@ -143,7 +143,7 @@ class TransformersSampler(TextSampler):
         with self._lock:
             state = self._model.state_dict()
             known = [tensor for tensor in tensors if tensor.name in state]
-            return {each.name: checksum(state[each.name].to(getattr(torch, each.dtype))) for each in known}
+            return {each.name: compute_checksum(state[each.name].to(getattr(torch, each.dtype))) for each in known}
 
     def sleep(self) -> None:
         """Do nothing: model and trainer share no GPU."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from train.weights.checksums import PartialChecksum, Region, partial_checksum
+from train.weights.checksums import PartialChecksum, Region, compute_partial_checksum
 
 TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
 _ROW_BATCH = 1024  # rows of the identity matrix per product
@@ -62,7 +62,7 @@ def compute_partial_checksums(
             continue
         for region in of_parameter:
             dtype, shape = kinds[region.name]
-            total = partial_checksum(region.target.view(effective).to(dtype), region.source, shape)
+            total = compute_partial_checksum(region.target.view(effective).to(dtype), region.source, shape)
             parts.append((region.name, region.source.sizes, region.source.strides, region.source.offset, total))
     return parts
 

@@ -13,7 +13,7 @@ from msgspec import field as wire_field
 
 from train.asynchronous.messages import Reason
 from train.swarm.invites import Role
-from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEvent, NodeLifecycle, NodeState, next_state
+from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEvent, NodeLifecycle, NodeState, apply_event
 
 Key = TypeVar("Key", bound=str)
 
@@ -160,9 +160,9 @@ class Accounts:
                 self.open_leases.pop(entry.lease, None)
             case _:
                 pass
-        self.nodes[entry.node] = _apply_entry(self.account(entry.node), entry)
+        self.nodes[entry.node] = _apply_entry(self.get_account(entry.node), entry)
 
-    def account(self, node: bytes) -> Account:
+    def get_account(self, node: bytes) -> Account:
         return self.nodes.get(node, Account())
 
 
@@ -174,7 +174,7 @@ def _apply_entry(
         case JoinEntry(role="verifier"):
             return replace(account, role="verifier")
         case JoinEntry():
-            life, _ = next_state(account.lifecycle, NodeEvent.JOIN, 0.0)
+            life, _ = apply_event(account.lifecycle, NodeEvent.JOIN, 0.0)
             return replace(account, role="node", lifecycle=life)
         case StakeEntry():
             return replace(account, stake=account.stake + entry.units)
@@ -202,7 +202,7 @@ def _apply_entry(
 def _apply_verdict(account: Account, entry: VerdictEntry) -> Account:
     life, fault, reasons = account.lifecycle, account.last_fault, account.reason_counts
     if event := VERDICT_EVENTS.get(entry.verdict):
-        life, _ = next_state(life, event, 0.0)
+        life, _ = apply_event(life, event, 0.0)
         fault = fault if entry.reason in ("", "banned") else entry.reason
     if entry.reason:
         reasons = _increment(reasons, entry.reason)

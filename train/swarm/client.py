@@ -13,7 +13,14 @@ from train.swarm.broadcast.request import replace_nonprintable
 from train.swarm.folder import SwarmFolder
 from train.swarm.invites import Invite
 from train.swarm.messages import JoinRequest, JoinResponse
-from train.swarm.requests import INCARNATION_BYTES, SIGNATURE, UNKNOWN_INCARNATION, check_reply, new_head, sign_request
+from train.swarm.requests import (
+    INCARNATION_BYTES,
+    SIGNATURE,
+    UNKNOWN_INCARNATION,
+    check_reply,
+    create_head,
+    sign_request,
+)
 from train.swarm.settings import SwarmSettings, check_engine_options, read_settings
 from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 
@@ -86,27 +93,27 @@ class SignedClient:
         self._client.close()
 
     def _reply(self, path: str, body: bytes, max_bytes: int) -> bytes:
-        status, content = self._signed_exchange(path, body, max_bytes)
+        status, content = self._exchange_signed(path, body, max_bytes)
         if status == EARLIER_START:
             self._incarnation = _read_incarnation(content)
-            status, content = self._signed_exchange(path, body, max_bytes)
+            status, content = self._exchange_signed(path, body, max_bytes)
         if status in (HTTPStatus.OK, HTTPStatus.NO_CONTENT):
             return content
         if status == JOIN_FIRST:
-            raise JoinRequired(_refusal_detail(content))
+            raise JoinRequired(_read_refusal_message(content))
         if status == HTTPStatus.NOT_FOUND:
-            raise ResourceGone(_refusal_detail(content))
+            raise ResourceGone(_read_refusal_message(content))
         if status in _FINAL:
-            raise RunError(f"the coordinator at {self._url} refuses this node: {_refusal_detail(content)}")
+            raise RunError(f"the coordinator at {self._url} refuses this node: {_read_refusal_message(content)}")
         error = CallDeferred if status == HTTPStatus.TOO_MANY_REQUESTS else ControllerUnreachable
-        raise error(f"the coordinator at {self._url} returns HTTP {status}: {_refusal_detail(content)}")
+        raise error(f"the coordinator at {self._url} returns HTTP {status}: {_read_refusal_message(content)}")
 
-    def _signed_exchange(self, path: str, body: bytes, max_bytes: int) -> tuple[int, bytes]:
+    def _exchange_signed(self, path: str, body: bytes, max_bytes: int) -> tuple[int, bytes]:
         """Return status and content of a reply signed by the run.
 
         Raises ControllerUnreachable if there is none.
         """
-        headers = sign_request(new_head(path, self.invite.run, self.node, body, self._incarnation), self._key)
+        headers = sign_request(create_head(path, self.invite.run, self.node, body, self._incarnation), self._key)
         signature = bytes.fromhex(headers[SIGNATURE])
         headers |= {"content-type": "application/octet-stream", "content-length": str(len(body))}
         try:
@@ -128,12 +135,12 @@ class SignedClient:
             # An intermediary can send this, so it must not end the node.
             raise ControllerUnreachable(
                 f"the coordinator at {self._url} returns HTTP {reply.status}, without its signature ({error}): "
-                f"{_refusal_detail(reply.body)}"
+                f"{_read_refusal_message(reply.body)}"
             ) from None
         return reply.status, reply.body
 
 
-def _refusal_detail(content: bytes) -> str:
+def _read_refusal_message(content: bytes) -> str:
     """Return the message of a refusal, with nonprintable characters replaced."""
     try:
         return replace_nonprintable(str(msgspec.json.decode(content)["detail"]), 1000)
@@ -170,9 +177,9 @@ def join(client: SignedClient, *, engine: str, hardware: str = "") -> SwarmSetti
 UNREACHABLE_HINT = "If the coordinator has stopped, type the command that started it again."
 
 
-def operator_client(folder: SwarmFolder) -> SignedClient:
+def create_operator_client(folder: SwarmFolder) -> SignedClient:
     """Return a client for the coordinator of this folder. Raises ConfigError if it is not a coordinator's."""
-    address, key = folder.address(), read_key(folder.key_path)
+    address, key = folder.read_address(), read_key(folder.key_path)
     return SignedClient(
         Invite(address.run, address.local_url, address.relays, public_key_bytes(key), "node", 0.0, b""),
         key,

@@ -71,11 +71,12 @@ class SwarmFolder:
     def page_url(self) -> str:
         """Return the URL of the status page, with its token. Raises ConfigError."""
         try:
-            return f"{self.address().local_url}/page?token={self.page_token_path.read_text(encoding='ascii').strip()}"
+            token = self.page_token_path.read_text(encoding="ascii").strip()
+            return f"{self.read_address().local_url}/page?token={token}"
         except OSError as error:
             raise ConfigError(f"{self.path} has no token for the status page: {error}") from error
 
-    def address(self) -> SwarmAddress:
+    def read_address(self) -> SwarmAddress:
         """Return the addresses of the swarm. Raises ConfigError if no coordinator has been started here."""
         try:
             return msgspec.json.decode(self.address_path.read_bytes(), type=SwarmAddress)

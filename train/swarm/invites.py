@@ -52,7 +52,7 @@ class Invite(Struct, frozen=True):
     text: str = ""
 
 
-def new_invite(
+def create_invite(
     key: Ed25519PrivateKey, *, run: str, coordinator: str, relays: tuple[str, ...], role: Role, seconds: float,
     stake: int = 0,
 ) -> Invite:  # fmt: skip

@@ -26,7 +26,7 @@ _SOFT = {"version", "logprobs"}  # reasons that honest nodes may cause: a premat
 _decoder = msgspec.msgpack.Decoder(tuple[SampleResult, ...])
 
 
-def max_file_bytes(lease: Lease) -> int:
+def compute_max_file_bytes(lease: Lease) -> int:
     """Return the maximum size of the completions of this lease."""
     return _FIXED_BYTES + len(lease.seeds) * (_COMPLETION_BYTES + _TOKEN_BYTES * lease.sampling_params.max_tokens)
 
@@ -38,7 +38,7 @@ def join_lease_file(encoded: Sequence[bytes]) -> bytes:
 
 def decode_lease_file(content: bytes, lease: Lease, settings: SwarmSettings) -> tuple[SampleResult, ...] | LeaseVerdict:
     """Decode and check the results in a file of this lease; return a verdict if they are invalid."""
-    if len(content) > max_file_bytes(lease):
+    if len(content) > compute_max_file_bytes(lease):
         return LeaseVerdict("hard", "size")
     try:
         results = _decoder.decode(content)

@@ -48,7 +48,7 @@ class LedgerRow:
         return _decoder.decode(self.entry)
 
 
-def row_digest(number: int, time_ms: int, entry: bytes, previous: bytes) -> bytes:
+def hash_row(number: int, time_ms: int, entry: bytes, previous: bytes) -> bytes:
     return blake3(msgspec.msgpack.encode([number, time_ms, entry, previous])).digest()
 
 
@@ -86,9 +86,9 @@ class Ledger:
     def append(self, entry: Entry) -> None:
         """Append an entry durably. Raises RunError if it cannot be written."""
         number, time_ms, content = self.n_entries + 1, time.time_ns() // 1_000_000, msgspec.msgpack.encode(entry)
-        digest = row_digest(number, time_ms, content, self.head)
+        digest = hash_row(number, time_ms, content, self.head)
         signature = append_signature(DOMAIN, digest, self._key)[-SIGNATURE_BYTES:]
-        with self._writing():
+        with self._translate_write_errors():
             self._rows.execute(
                 f"INSERT INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",
                 (number, time_ms, content, self.head, digest, signature),
@@ -97,32 +97,32 @@ class Ledger:
         self.accounts.add(entry)
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def begin_transaction(self) -> Iterator[None]:
         """Commit the entries of a block durably and atomically, when it ends.
 
         Raises RunError if they cannot be written, and closes the ledger.
         """
-        with self._writing():
+        with self._translate_write_errors():
             self._rows.execute("BEGIN")
         try:
             yield
         finally:
-            with self._writing():
+            with self._translate_write_errors():
                 self._rows.execute("COMMIT")
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _translate_write_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
             self._rows.close()  # accounts in memory and file differ
             raise RunError(f"cannot append to the ledger: {error}. Make room on its disk, then restart.") from error
 
-    def entries(self) -> Iterator[Entry]:
+    def read_entries(self) -> Iterator[Entry]:
         return (row.decode() for row in _select_rows(self._rows))
 
-    def account(self, node: bytes) -> Account:
-        return self.accounts.account(node)
+    def get_account(self, node: bytes) -> Account:
+        return self.accounts.get_account(node)
 
     def close(self) -> None:
         self._rows.close()
@@ -198,7 +198,7 @@ def _find_fault(row: LedgerRow, number: int, head: bytes, public_key: bytes) -> 
         return f"its number is {row.number}"
     if row.previous != head:
         return "its `previous` is not the digest of the previous row"
-    if row.digest != row_digest(row.number, row.time_ms, row.entry, row.previous):
+    if row.digest != hash_row(row.number, row.time_ms, row.entry, row.previous):
         return "its content was changed"
     try:
         verify_and_unwrap(DOMAIN, row.digest + row.signature, public_key)

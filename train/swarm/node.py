@@ -30,7 +30,7 @@ from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import ConfigError, ControllerUnreachable, TransferError
 from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
-from train.swarm.broadcast.relay_source import RelaySource, shared_folder
+from train.swarm.broadcast.relay_source import RelaySource, locate_shared_folder
 from train.swarm.client import JoinRequired, ResourceGone, SignedClient, join
 from train.swarm.invites import read_invite
 from train.swarm.node_lifecycle import HEARTBEAT_SECONDS
@@ -104,7 +104,7 @@ class NodeProcess:
             clear_trainer_environment()
             engine = stack.enter_context(closing(start_engine(spec, model, self._options.engine, verifiable=True)))
             run, public_key = self._invite.run, self._invite.public_key
-            source = RelaySource(self._invite.relays, run, public_key, shared_folder(run, public_key))
+            source = RelaySource(self._invite.relays, run, public_key, locate_shared_folder(run, public_key))
             stack.enter_context(closing(source))
             # Rejoin: starting the engine may have taken longer than the coordinator's heartbeat timeout.
             if retry.call_with_retries(lambda: self._join(engine_name)) is None:
@@ -218,7 +218,7 @@ class SwarmController(ControllerCalls):
         until = time.monotonic() + wait_seconds
         while True:
             try:
-                newest = self._relays.newest_manifest()
+                newest = self._relays.fetch_newest_manifest()
             except TransferError as error:
                 raise ControllerUnreachable(str(error)) from error
             if newest.version != known_version:

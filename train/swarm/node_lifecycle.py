@@ -82,15 +82,15 @@ Effects = tuple[NodeEffect, ...]
 _ALIVE = {NodeState.PROBATION, NodeState.HEALTHY, NodeState.UNHEALTHY}
 
 
-def next_state(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeLifecycle, Effects]:
+def apply_event(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeLifecycle, Effects]:
     """Return the node after an event, and the effects. Inapplicable events change nothing."""
     match event:
         case NodeEvent.JOIN:
-            return _on_join(node, now)
+            return _apply_join(node, now)
         case NodeEvent.HEARTBEAT:
-            return _on_heartbeat(node, now)
+            return _apply_heartbeat(node, now)
         case NodeEvent.CLOCK:
-            return _on_clock(node, now)
+            return _apply_clock(node, now)
         case NodeEvent.LEAVE if node.state in _ALIVE:
             return replace(node, state=NodeState.LEFT), (NodeEffect.FREE_LEASES,)
         case NodeEvent.ACCEPTED if node.state is not NodeState.BANNED:
@@ -104,27 +104,27 @@ def next_state(node: NodeLifecycle, event: NodeEvent, now: float) -> tuple[NodeL
             # The node joined again after a suspension, and its next file is softly rejected, too.
             return replace(node, state=NodeState.BANNED), (NodeEffect.FREE_LEASES, NodeEffect.SLASH)
         case NodeEvent.SOFT:
-            return _on_soft_rejection(replace(node, is_suspect=True))
+            return _apply_soft_rejection(replace(node, is_suspect=True))
         case NodeEvent.EXPIRED:
-            return _on_soft_rejection(node)
+            return _apply_soft_rejection(node)
     return node, ()
 
 
-def _on_join(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
+def _apply_join(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     if node.state in _ALIVE or node.state is NodeState.BANNED:
         return node, ()
     # Rejoining does not reset its verdicts.
     return replace(node, state=NodeState.PROBATION, last_heartbeat=now), ()
 
 
-def _on_heartbeat(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
+def _apply_heartbeat(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     if node.state not in _ALIVE:
         return node, ()
     healed = NodeState.HEALTHY if node.state is NodeState.UNHEALTHY else node.state
     return replace(node, state=healed, last_heartbeat=max(now, node.last_heartbeat)), ()
 
 
-def _on_clock(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
+def _apply_clock(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     missed = (now - node.last_heartbeat) / HEARTBEAT_SECONDS
     if node.state not in _ALIVE or missed < MISSED_UNHEALTHY:
         return node, ()
@@ -135,7 +135,7 @@ def _on_clock(node: NodeLifecycle, now: float) -> tuple[NodeLifecycle, Effects]:
     return node, ()
 
 
-def _on_soft_rejection(node: NodeLifecycle) -> tuple[NodeLifecycle, Effects]:
+def _apply_soft_rejection(node: NodeLifecycle) -> tuple[NodeLifecycle, Effects]:
     verdicts = _add(node, is_soft=True)
     changed = replace(node, recent_soft_rejections=verdicts)
     if node.state is NodeState.PROBATION:

@@ -65,7 +65,7 @@ class RequestHead(Struct, frozen=True):
     digest: bytes
 
 
-def new_head(path: str, run: str, node: bytes, body: bytes, incarnation: bytes = UNKNOWN_INCARNATION) -> RequestHead:
+def create_head(path: str, run: str, node: bytes, body: bytes, incarnation: bytes = UNKNOWN_INCARNATION) -> RequestHead:
     """Create the head of a request that is sent now."""
     now_ms = time.time_ns() // 1_000_000
     return RequestHead(path, node, now_ms, os.urandom(NONCE_BYTES), incarnation, run, blake3(body).digest())

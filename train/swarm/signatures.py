@@ -85,18 +85,18 @@ def parse_public_key(text: str) -> bytes:
 
 def append_signature(domain: str, data: bytes, key: Ed25519PrivateKey) -> bytes:
     """Return the data followed by its signature."""
-    return data + key.sign(_message(domain, data))
+    return data + key.sign(_prefix_domain(domain, data))
 
 
 def verify_and_unwrap(domain: str, signed: bytes, public_key: bytes) -> bytes:
     """Verify and strip the signature of `append_signature`. Raises BadSignature for another key or domain."""
     data, signature = signed[:-SIGNATURE_BYTES], signed[-SIGNATURE_BYTES:]
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _message(domain, data))
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _prefix_domain(domain, data))
     except (InvalidSignature, ValueError):
         raise BadSignature(f"this is not signed as {domain} by the key {public_key.hex()[:16]}") from None
     return data
 
 
-def _message(domain: str, data: bytes) -> bytes:
+def _prefix_domain(domain: str, data: bytes) -> bytes:
     return domain.encode("ascii") + b"\0" + data

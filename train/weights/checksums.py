@@ -42,10 +42,10 @@ class Region:
         return tensor.as_strided(self.sizes, self.strides, tensor.storage_offset() + self.offset)
 
 
-def checksum(tensor: Tensor) -> str:
+def compute_checksum(tensor: Tensor) -> str:
     """Return the checksum of a whole tensor, 16 hexadecimal digits."""
     tensor = tensor.detach().contiguous()
-    return to_hex(partial_checksum(tensor, Region(tuple(tensor.shape), tensor.stride(), 0), tensor.shape))
+    return to_hex(compute_partial_checksum(tensor, Region(tuple(tensor.shape), tensor.stride(), 0), tensor.shape))
 
 
 def to_hex(total: int) -> str:
@@ -54,7 +54,7 @@ def to_hex(total: int) -> str:
 
 
 @torch.no_grad()
-def partial_checksum(values: Tensor, region: Region, shape: Sequence[int]) -> int:
+def compute_partial_checksum(values: Tensor, region: Region, shape: Sequence[int]) -> int:
     """Return the summand of these elements in the checksum of a contiguous tensor of this shape.
 
     region: position of the elements in the tensor
@@ -96,8 +96,8 @@ def _compute_factors(region: Region, columns: int, device: torch.device) -> tupl
     if len(column_J) and int(column_J.max()) >= columns:
         raise ValueError(f"{region} is not a block of rows and columns")
     return (
-        _odd_number(row_I, _ROW_SALT).to(device),
-        _odd_number(column_J, _COLUMN_SALT).to(device),
+        _hash_to_odd(row_I, _ROW_SALT).to(device),
+        _hash_to_odd(column_J, _COLUMN_SALT).to(device),
         row_dims + column_dims,
     )
 
@@ -109,7 +109,7 @@ def _list_offsets(start: int, dimensions: Sequence[tuple[int, int]]) -> Tensor:
     return offsets
 
 
-def _odd_number(number_N: Tensor, salt: int) -> Tensor:
+def _hash_to_odd(number_N: Tensor, salt: int) -> Tensor:
     """Hash each number to an odd 64-bit number, by the finalizer of SplitMix64."""
     mixed = number_N * _to_int64(0x9E3779B97F4A7C15) + salt
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

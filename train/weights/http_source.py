@@ -54,12 +54,12 @@ class HttpSource:
         # Versions of different runs may have the same number.
         digest = blake3("".join(file.blake3 for file in manifest.files).encode()).hexdigest(8)
         name = f"weights-{manifest.version:06d}-{digest}"
-        folder, part = self._versions.path / name, self._versions.partial_folder(name)
+        folder, part = self._versions.path / name, self._versions.locate_partial(name)
         try:
             self._versions.create()
             with self._versions.exclusive_lock():
                 # Sizes suffice: the proof detects damage after the download.
-                if any(_file_size(folder / file.name) != file.size for file in manifest.files):
+                if any(_get_size(folder / file.name) != file.size for file in manifest.files):
                     shutil.rmtree(folder, ignore_errors=True)
                     self._download(manifest, part)
                     part.rename(folder)
@@ -79,7 +79,7 @@ class HttpSource:
 
     def _download(self, manifest: WeightManifest, part: Path) -> None:
         part.mkdir(exist_ok=True)
-        missing = sum(file.size - min(_file_size(part / file.name), file.size) for file in manifest.files)
+        missing = sum(file.size - min(_get_size(part / file.name), file.size) for file in manifest.files)
         free = shutil.disk_usage(part).free
         if missing * _FREE_FACTOR > free:
             raise OSError(f"{missing:,} bytes are missing, and {free:,} are free")
@@ -102,7 +102,7 @@ class HttpSource:
 
     def _download_missing_bytes(self, version: int, file: WeightFile, path: Path) -> None:
         pause_seconds, failed_attempts, before = _MIN_BACKOFF_SECONDS, 0, -1
-        while (size := _file_size(path)) < file.size:
+        while (size := _get_size(path)) < file.size:
             failed_attempts = failed_attempts + 1 if size == before else 0
             before = size
             if failed_attempts == _MAX_FAILED_ATTEMPTS:
@@ -113,7 +113,7 @@ class HttpSource:
             try:
                 self._request_range(version, file, path, size)
             except ServerUnreachable as error:
-                log.info("%s of weights %d: interrupted at %d bytes: %s", file.name, version, _file_size(path), error)
+                log.info("%s of weights %d: interrupted at %d bytes: %s", file.name, version, _get_size(path), error)
         if size > file.size:
             os.truncate(path, 0)
             raise TransferError(
@@ -141,5 +141,5 @@ def download_folder(url: str) -> Path:
     return default_folder(blake3(url.encode()).hexdigest(8))
 
 
-def _file_size(path: Path) -> int:
+def _get_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0

@@ -190,10 +190,11 @@ def locate_files(manifest: WeightManifest, folder: Path) -> TensorFiles:
 
 def record_checksums(weights: Weights, sent: list[SentTensor]) -> "Iterator[tuple[str, Tensor]]":
     """Yield the tensors, and append the description and checksum of each to `sent`."""
-    from train.weights.checksums import checksum
+    from train.weights.checksums import compute_checksum
 
     for name, tensor in weights:
-        sent.append(SentTensor(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), checksum(tensor)))
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        sent.append(SentTensor(name, dtype, tuple(tensor.shape), compute_checksum(tensor)))
         yield name, tensor
 
 

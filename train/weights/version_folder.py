@@ -30,7 +30,7 @@ class VersionFolder:
         if self.path.stat().st_uid != os.getuid():
             raise TransferError(f"{self.path} belongs to another user. Name another folder, or set TMPDIR.")
 
-    def partial_folder(self, version: str) -> Path:
+    def locate_partial(self, version: str) -> Path:
         """Return the folder of a partially downloaded version."""
         return self.path / f"{version}{_PART}"
 

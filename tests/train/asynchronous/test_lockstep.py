@@ -15,7 +15,7 @@ from rewards.reward import Reward
 from train.asynchronous.controller import Controller
 from train.asynchronous.journal import GroupsOfCheckpoint, read_event_file, write_events
 from train.asynchronous.lockstep import LockstepPipeline
-from train.asynchronous.pipeline import controller_settings
+from train.asynchronous.pipeline import build_controller_settings
 from train.config import Config, DataConfig, ModelConfig, OptimizerConfig, RunConfig, StageConfig
 from train.config import RolloutConfig as Settings
 from train.errors import RolloutError
@@ -82,7 +82,7 @@ def lockstep(
         run=RunConfig(steps=last_step),
     )
     controller = Controller(
-        Endless(), controller_settings(config, 5, vocabulary=2000), GroupsOfCheckpoint(ahead),
+        Endless(), build_controller_settings(config, 5, vocabulary=2000), GroupsOfCheckpoint(ahead),
         submit=submit, decode=fleet.text_of, step=step, position=position,
     )  # fmt: skip
     timeline = SimpleNamespace(clock=time.monotonic, record=lambda *part, batch: None)
@@ -96,7 +96,7 @@ def lockstep(
 def first_batch(*arguments, **settings):
     """Return the groups of the first batch, and its pipeline."""
     pipeline, _ = lockstep(*arguments, **settings)
-    return [group for minibatches in pipeline.ready_minibatches(1) for each in minibatches for group in each], pipeline
+    return [group for minibatches in pipeline.yield_minibatches(1) for each in minibatches for group in each], pipeline
 
 
 def counted(pipeline):
@@ -121,7 +121,7 @@ def test_a_minibatch_is_handed_out_before_the_others_are_sampled():
 
     handed_out = threading.Event()
     pipeline, _ = lockstep(Halting(), "minibatch", minibatches=3)
-    batch = pipeline.ready_minibatches(1)
+    batch = pipeline.yield_minibatches(1)
     assert names([next(batch)]) == [[["q0"]]]
     handed_out.set()
     assert names(batch) == [[["q1"]], [["q2"]]]
@@ -137,21 +137,21 @@ def test_groups_that_teach_nothing_are_replaced_until_the_batch_is_full():
     assert [group[0].problem_id for group in groups] == ["q1", "q3", "q5"]
     # A third of the first round taught something, so the second has three times what is missing.
     assert counted(made) == {"rounds": 2, "all": 5, "some": 4, "surplus": 1}
-    assert made.resume_point() == (6, 4 / 9, [])  # what was drawn in vain is asked again
+    assert made.get_resume_point() == (6, 4 / 9, [])  # what was drawn in vain is asked again
 
 
 def test_a_batch_begins_with_as_many_groups_as_it_is_expected_to_need():
     groups, made = first_batch(submit=odd_ones, share=0.5)
     assert [group[0].problem_id for group in groups] == ["q1", "q3", "q5"]
     assert counted(made) == {"rounds": 1, "all": 3, "some": 3}
-    assert made.resume_point() == (6, 0.5, [])
+    assert made.get_resume_point() == (6, 0.5, [])
 
 
 def test_refilling_ends_after_max_rounds():
     groups, made = first_batch(submit=lambda answer, task: known(0.0))
     assert groups == []
     assert counted(made) == {"rounds": 2, "none": 12}
-    assert made.resume_point() == (12, 1 / 12, [])
+    assert made.get_resume_point() == (12, 1 / 12, [])
 
 
 def test_a_batch_that_max_rounds_did_not_fill_is_short():
@@ -237,18 +237,18 @@ def test_every_pipeline_hands_out_the_same_groups(way):
     made, controller = lockstep(sampler, way, minibatches=2, prompts=4)
     found = []
     for step in (1, 2, 3):
-        found += [minibatch for stretch in names(made.ready_minibatches(step)) for minibatch in stretch]
+        found += [minibatch for stretch in names(made.yield_minibatches(step)) for minibatch in stretch]
         made.wait_for_sampling()
         controller.publish_weights(WeightManifest(step))
         sampler.version = step
     assert found == [[f"q{n}", f"q{n + 1}"] for n in range(0, 12, 2)]
-    assert made.resume_point() == (12, 1.0, [])
+    assert made.get_resume_point() == (12, 1.0, [])
 
 
 @pytest.mark.parametrize("way", ["sync", "minibatch", "one-off"])
 def test_a_batch_has_as_many_minibatches_as_configured_even_if_they_do_not_divide_it(way):
     made, _ = lockstep(way=way, minibatches=3, prompts=4)
-    found = [minibatch for stretch in names(made.ready_minibatches(1)) for minibatch in stretch]
+    found = [minibatch for stretch in names(made.yield_minibatches(1)) for minibatch in stretch]
     assert found == [["q0"], ["q1"], ["q2", "q3"]]
     made.wait_for_sampling()
 
@@ -256,10 +256,10 @@ def test_a_batch_has_as_many_minibatches_as_configured_even_if_they_do_not_divid
 def test_one_off_samples_the_next_batch_while_it_trains_on_this_one(tmp_path):
     sampler = Sampler()
     made, _ = lockstep(sampler, "one-off", minibatches=2, prompts=4)
-    for _ in made.ready_minibatches(1):
+    for _ in made.yield_minibatches(1):
         made.wait_for_sampling()  # instead of learning
         assert len(sampler.asked) == 16
-    position, _, ahead = made.resume_point()
+    position, _, ahead = made.get_resume_point()
     assert position == 8
     write_events(tmp_path / "ahead", ahead)
     sampler.version = 1
@@ -267,10 +267,10 @@ def test_one_off_samples_the_next_batch_while_it_trains_on_this_one(tmp_path):
         sampler, "one-off", minibatches=2, prompts=4, step=1, position=position,
         ahead=read_event_file(tmp_path / "ahead"),
     )  # fmt: skip
-    assert names(resumed.ready_minibatches(2)) == [[["q4", "q5"], ["q6", "q7"]]]
+    assert names(resumed.yield_minibatches(2)) == [[["q4", "q5"], ["q6", "q7"]]]
     resumed.wait_for_sampling()
     controller.publish_weights(WeightManifest(2))
-    assert names(resumed.ready_minibatches(3)) == [[["q8", "q9"], ["q10", "q11"]]]
+    assert names(resumed.yield_minibatches(3)) == [[["q8", "q9"], ["q10", "q11"]]]
     assert len(sampler.asked) == 24
 
 

@@ -11,7 +11,7 @@ from train.asynchronous.messages import Lease, SampleResult, pack_logprobs, pack
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.swarm.settings import SwarmSettings
-from train.swarm.verification.thresholds import Thresholds, ValueThreshold
+from train.swarm.verification.thresholds import DistanceThreshold, Thresholds
 
 CONTEXT_TOKENS = 512
 
@@ -49,7 +49,7 @@ def model(folder: Path, tokenizer_of: Path, *, seed: int = 0, layers: int = 4, w
 
 def bars_of(margin: float) -> Thresholds:
     """Return thresholds whose largest margin is this one."""
-    return Thresholds(margins=ValueThreshold(mean=2e-3, variance=5e-4, scale=margin / 10, limit=margin))
+    return Thresholds(margins=DistanceThreshold(mean=2e-3, variance=5e-4, scale=margin / 10, limit=margin))
 
 
 def settings(path: Path, thresholds: dict[str, Thresholds], vocabulary: int, *, replays: bool = True) -> SwarmSettings:

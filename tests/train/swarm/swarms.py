@@ -34,7 +34,7 @@ from train.swarm.accounts import Accounts, Entry
 from train.swarm.client import SignedClient, join
 from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
 from train.swarm.folder import SwarmFolder
-from train.swarm.invites import Invite, Role, new_invite
+from train.swarm.invites import Invite, Role, create_invite
 from train.swarm.messages import (
     VerificationJob,
     VerificationJobResponse,
@@ -74,8 +74,8 @@ def publish(controller: Controller, folder: Path, version: int) -> None:
 
 def invite(folder: Path, role: Role = "node", *, seconds: float = 600.0, url: str = "") -> Invite:
     place = SwarmFolder(folder)
-    coordinator = url or place.address().coordinator
-    return new_invite(
+    coordinator = url or place.read_address().coordinator
+    return create_invite(
         read_key(place.key_path), run=RUN, coordinator=coordinator, relays=(coordinator,), role=role, seconds=seconds,
         stake=100,
     )  # fmt: skip

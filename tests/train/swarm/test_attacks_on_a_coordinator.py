@@ -23,9 +23,9 @@ from swarms import RUN, World, answers_to, invite
 
 from train.asynchronous.messages import Heartbeat, HeartbeatResponse, LeaseRequest, LeaseResponse, LeaseVerdict
 from train.errors import ControllerUnreachable, RunError, TrainError
-from train.swarm.client import ResourceGone, SignedClient, operator_client
+from train.swarm.client import ResourceGone, SignedClient, create_operator_client
 from train.swarm.folder import SwarmFolder
-from train.swarm.invites import new_invite
+from train.swarm.invites import create_invite
 from train.swarm.messages import (
     Ban,
     JoinRequest,
@@ -33,7 +33,7 @@ from train.swarm.messages import (
     SwarmStatus,
     VerificationResult,
 )
-from train.swarm.requests import new_head, sign_request
+from train.swarm.requests import create_head, sign_request
 from train.swarm.signatures import public_key_bytes, read_key
 
 DEEP = b"\x91" * 60_000 + b"\xc0"
@@ -49,7 +49,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def status_of(world: World) -> SwarmStatus:
-    client = operator_client(SwarmFolder(world.place))
+    client = create_operator_client(SwarmFolder(world.place))
     try:
         return client.call("/status", None, SwarmStatus)
     finally:
@@ -102,10 +102,10 @@ def test_invites_of_others_for_others_and_of_yesterday_admit_nobody(world: World
         run_key, stranger = read_key(world.place / "run.key"), Ed25519PrivateKey.generate()
         form: dict[str, Any] = {"coordinator": world.url, "relays": (), "seconds": 60.0}
         for invited in (
-            new_invite(stranger, run=RUN, role="node", **form),
-            new_invite(run_key, run="another-run", role="node", **form),
-            new_invite(run_key, run=RUN, role="node", **{**form, "seconds": -1.0}),
-            new_invite(run_key, run=RUN, role="node", **{**form, "seconds": math.nan}),
+            create_invite(stranger, run=RUN, role="node", **form),
+            create_invite(run_key, run="another-run", role="node", **form),
+            create_invite(run_key, run=RUN, role="node", **{**form, "seconds": -1.0}),
+            create_invite(run_key, run=RUN, role="node", **{**form, "seconds": math.nan}),
         ):
             client = SignedClient(
                 replace(invited, run=RUN, public_key=public_key_bytes(run_key)), Ed25519PrivateKey.generate()
@@ -263,11 +263,11 @@ def test_a_request_counts_once_here_and_now(world: World) -> None:
         node = world.member()
         node.beat()
         key, body = node.client._key, msgspec.msgpack.encode(LeaseRequest(node.client.name, 0, 1))
-        head = new_head("/work", RUN, node.client.node, body, node.client._incarnation)
+        head = create_head("/work", RUN, node.client.node, body, node.client._incarnation)
         headers = sign_request(head, key)
         assert raw(world, "POST", "/work", headers, body)[0] == 200
         assert raw(world, "POST", "/work", headers, body)[0] == 401  # again
-        fresh = sign_request(new_head("/work", RUN, node.client.node, body, node.client._incarnation), key)
+        fresh = sign_request(create_head("/work", RUN, node.client.node, body, node.client._incarnation), key)
         for path, sent, changed in (
             ("/beat", body, {}),
             ("/work?a=b", body, {}),
@@ -283,9 +283,9 @@ def test_a_request_counts_once_here_and_now(world: World) -> None:
         ):
             status, _ = raw(world, "POST", path, {**fresh, **changed}, sent)
             assert status in (400, 401, 404), (path, changed, status)
-        early = replace(new_head("/work", RUN, node.client.node, body, node.client._incarnation), time_ms=0)
+        early = replace(create_head("/work", RUN, node.client.node, body, node.client._incarnation), time_ms=0)
         assert raw(world, "POST", "/work", sign_request(early, key), body)[0] == 401
-    first = sign_request(new_head("/beat", RUN, node.client.node, b"", node.client._incarnation), key)
+    first = sign_request(create_head("/beat", RUN, node.client.node, b"", node.client._incarnation), key)
     with world.coordinator():
         assert raw(world, "POST", "/beat", first)[0] == 421  # it was meant for the coordinator before
 

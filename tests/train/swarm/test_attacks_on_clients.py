@@ -13,7 +13,7 @@ from msgspec import Raw
 from train.errors import ControllerUnreachable
 from train.swarm.broadcast.request import NotAvailable, RelayError, get, open_relay
 from train.swarm.client import SignedClient
-from train.swarm.invites import new_invite
+from train.swarm.invites import create_invite
 from train.swarm.requests import SIGNATURE, sign_reply
 
 RUN_KEY, NODE_KEY = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
@@ -80,7 +80,7 @@ def test_whatever_a_relay_answers_is_an_answer_or_a_fault_of_the_relay(reply: st
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 def test_whatever_stands_before_the_coordinator_cannot_end_a_node(reply: str) -> None:
     with server(reply) as url:
-        invite = new_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
+        invite = create_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
         client = SignedClient(invite, NODE_KEY, reply_seconds=5)
         with pytest.raises(ControllerUnreachable):
             client.call("/step", None, dict)
@@ -90,7 +90,7 @@ def test_whatever_stands_before_the_coordinator_cannot_end_a_node(reply: str) ->
 def test_the_words_of_a_refusal_do_nothing_to_a_terminal() -> None:
     words = '{"detail": "\\u001b[2J\\u001b]0;title\\u0007\\nINFO all is well\\u202e"}'
     with server(f"HTTP/1.1 403 x\r\n\r\n{words}") as url:
-        invite = new_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
+        invite = create_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
         client = SignedClient(invite, NODE_KEY, reply_seconds=5)
         with pytest.raises(ControllerUnreachable, match="INFO all is well") as error:
             client.call("/step", None, dict)
@@ -123,7 +123,7 @@ def test_a_file_may_take_longer_to_send_than_a_connection_may_take(monkeypatch: 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    invite = new_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
+    invite = create_invite(RUN_KEY, run="run", coordinator=url, relays=(), role="node", seconds=60)
     client = SignedClient(invite, NODE_KEY, reply_seconds=10.0)
     assert client.call("/upload/00", Raw(body), str) == "taken"
     client.close()

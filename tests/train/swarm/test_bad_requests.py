@@ -27,7 +27,7 @@ from train.errors import ControllerUnreachable, RunError
 from train.swarm.client import JoinRequired, SignedClient
 from train.swarm.coordinator import intake
 from train.swarm.messages import Ban, JoinRequest, SwarmStatus
-from train.swarm.requests import RequestHead, new_head, sign_request
+from train.swarm.requests import RequestHead, create_head, sign_request
 from train.swarm.signatures import public_key_bytes
 
 POOL = urllib3.PoolManager(retries=False)
@@ -60,7 +60,7 @@ def beat_body(node: Member, loaded: int = 0) -> bytes:
 
 def head_of(node: Member, path: str = "/beat", body: bytes | None = None) -> RequestHead:
     client = node.client
-    return new_head(path, RUN, client.node, beat_body(node) if body is None else body, client._incarnation)
+    return create_head(path, RUN, client.node, beat_body(node) if body is None else body, client._incarnation)
 
 
 def post(world: World, path: str, headers: Mapping[str, str], body: bytes) -> urllib3.BaseHTTPResponse:

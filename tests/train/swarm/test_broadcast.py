@@ -23,8 +23,8 @@ from train.errors import TransferError
 from train.swarm.broadcast.manifest import (
     LatestVersion,
     WeightShard,
-    latest_path,
-    manifest_path,
+    build_latest_path,
+    build_manifest_path,
     read_manifest,
     sign_latest,
     sign_manifest,
@@ -91,14 +91,14 @@ def test_a_relay_that_stands_still_is_behind_and_never_takes_a_client_back(tmp_p
     with relay(tmp_path / "now") as now, relay(tmp_path / "then") as then:
         both = download(now, then)
         assert both.fetch_latest().version == 3
-        (tmp_path / "now" / "public" / latest_path(RUN)).unlink()
+        (tmp_path / "now" / "public" / build_latest_path(RUN)).unlink()
         assert both.fetch_latest().version == 3
         assert download(then).fetch_latest().version == 1
 
 
 def test_only_what_the_run_has_signed_is_believed(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
-    place = tmp_path / "public" / latest_path(RUN)
+    place = tmp_path / "public" / build_latest_path(RUN)
     stranger = Ed25519PrivateKey.generate()
     place.write_bytes(sign_latest(LatestVersion(RUN, 9, bytes(32), 2e9), stranger))
     with relay(tmp_path) as url, pytest.raises(TransferError, match="not signed"):
@@ -107,7 +107,7 @@ def test_only_what_the_run_has_signed_is_believed(tmp_path: Path) -> None:
 
 def test_a_manifest_is_good_for_its_run_and_version_alone(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
-    signed = (tmp_path / "public" / manifest_path(RUN, 1)).read_bytes()
+    signed = (tmp_path / "public" / build_manifest_path(RUN, 1)).read_bytes()
     assert read_manifest(signed, RUN, 1, PUBLIC).version == 1
     for run, version, data in (("other", 1, signed), (RUN, 0, signed), (RUN, 1, signed[:-1]), (RUN, 1, b"")):
         with pytest.raises(BadSignature):
@@ -136,7 +136,7 @@ def test_shards_that_are_not_the_files_are_refused_even_if_the_run_has_signed_th
     tmp_path: Path, words: str, change: Callable[[list[WeightShard]], list[WeightShard]]
 ) -> None:
     publish(tmp_path, range(1))
-    manifest = read_manifest((tmp_path / "public" / manifest_path(RUN, 0)).read_bytes(), RUN, 0, PUBLIC)
+    manifest = read_manifest((tmp_path / "public" / build_manifest_path(RUN, 0)).read_bytes(), RUN, 0, PUBLIC)
     changed = replace(manifest, shards=tuple(change(list(manifest.shards))))
     with pytest.raises(BadSignature, match=words):
         read_manifest(sign_manifest(changed, KEY), RUN, 0, PUBLIC)
@@ -144,7 +144,7 @@ def test_shards_that_are_not_the_files_are_refused_even_if_the_run_has_signed_th
 
 def test_a_difference_is_one_of_each_file(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
-    manifest = read_manifest((tmp_path / "public" / manifest_path(RUN, 1)).read_bytes(), RUN, 1, PUBLIC)
+    manifest = read_manifest((tmp_path / "public" / build_manifest_path(RUN, 1)).read_bytes(), RUN, 1, PUBLIC)
     names = [f"{file.name}.delta" for file in manifest.weights.files]
     assert [shard.file for shard in manifest.shards] == names
     for files in (names[:1], [*names, "other.safetensors.delta"], [name.removesuffix(".delta") for name in names]):

@@ -36,7 +36,8 @@ def audited(world: World) -> LedgerAudit:
 
 def wait_for(world: World, figure: str, value: float) -> None:
     """Wait until the trainer has heard."""
-    assert becomes(lambda: world.controller.metrics()[figure] == value), world.controller.metrics()[figure]
+    collect = world.controller.collect_metrics
+    assert becomes(lambda: collect()[figure] == value), collect()[figure]
 
 
 def test_what_a_verifier_accepts_reaches_the_trainer(world: World) -> None:

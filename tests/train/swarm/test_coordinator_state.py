@@ -31,7 +31,7 @@ from train.sampling.protocol import SamplingParams
 from train.swarm import node_lifecycle
 from train.swarm.coordinator.coordinator_state import CoordinatorState
 from train.swarm.coordinator.intake import Forbidden, NotJoined, RetryLater
-from train.swarm.invites import new_invite
+from train.swarm.invites import create_invite
 from train.swarm.ledger import Ledger, LedgerRow, audit_ledger
 from train.swarm.messages import VerificationResult
 from train.swarm.signatures import public_key_bytes
@@ -41,7 +41,7 @@ RUN_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 NODES = [bytes([letter]) * 32 for letter in b"abcdefghijkl"]
 VERIFIERS = [b"v" * 32, b"w" * 32]
 INVITES = {
-    key: new_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), seconds=60,
+    key: create_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), seconds=60,
                     role="verifier" if key in VERIFIERS else "node", stake=100)
     for key in NODES + VERIFIERS
 }  # fmt: skip
@@ -126,7 +126,7 @@ class Swarm(RuleBasedStateMachine):
     @rule(key=st.sampled_from(NODES), n=st.integers(1, 3))
     def ask(self, key: bytes, n: int) -> None:
         try:
-            room = self.coordinator.free_capacity(key)
+            room = self.coordinator.compute_free_capacity(key)
         except (NotJoined, Forbidden):
             return
         for _ in range(min(n, room)):
@@ -217,13 +217,13 @@ class Swarm(RuleBasedStateMachine):
     @invariant()
     def every_group_is_with_one_node(self) -> None:
         self.taken()
-        running = self.coordinator.open_lease_keys()
+        running = self.coordinator.list_open_lease_keys()
         assert sorted(running) == sorted(self.with_nodes), "the trainer and the coordinator differ"
         assert max(self.trained_on.values(), default=1) == 1
 
     @invariant()
     def counts_equal_a_recount(self) -> None:
-        found = accounts_of(self.ledger.entries())
+        found = accounts_of(self.ledger.read_entries())
         assert found == self.ledger.accounts
         open_leases = {key: len(member.leases) for key, member in self.coordinator.members.items()}
         for key, account in found.nodes.items():
@@ -237,7 +237,7 @@ class Swarm(RuleBasedStateMachine):
             assert kept.state is (node_lifecycle.NodeState.HEALTHY if silent else life.state)
             assert kept.recent_soft_rejections == life.recent_soft_rejections
             assert kept.is_suspect == life.is_suspect
-        counts = self.coordinator.lease_counts()
+        counts = self.coordinator.count_leases()
         assert sum(counts.get(state, 0) for state in ("open", "submitted", "verifying")) == sum(open_leases.values())
 
     @invariant()
@@ -245,9 +245,9 @@ class Swarm(RuleBasedStateMachine):
         for key, member in self.coordinator.members.items():
             if member.lifecycle.state is node_lifecycle.NodeState.BANNED:
                 assert not member.leases
-                assert self.ledger.account(key).stake == 0
+                assert self.ledger.get_account(key).stake == 0
                 with pytest.raises(Forbidden):
-                    self.coordinator.free_capacity(key)
+                    self.coordinator.compute_free_capacity(key)
 
     def teardown(self) -> None:
         if hasattr(self, "ledger"):
@@ -352,9 +352,9 @@ def finished(
 def test_a_node_on_probation_has_one_lease_and_its_answers_are_trained_on(ledger: Ledger) -> None:
     coordinator = opened(ledger)
     join(coordinator, NODES[0])
-    assert coordinator.free_capacity(NODES[0]) == 1
+    assert coordinator.compute_free_capacity(NODES[0]) == 1
     lease = granted(coordinator, lease_of((7, 0)))
-    assert coordinator.free_capacity(NODES[0]) == 0
+    assert coordinator.compute_free_capacity(NODES[0]) == 0
     join(coordinator, VERIFIERS[0])
     assert finished(coordinator, NODES[0], lease) == ACCEPTED
     assert len(coordinator.accepted) == 1
@@ -365,7 +365,7 @@ def test_nobody_gets_a_group_that_has_been_answered(ledger: Ledger) -> None:
     coordinator = opened(ledger)
     healthy(coordinator, NODES[0], 7)
     join(coordinator, NODES[1])
-    assert coordinator.open_lease_keys() == ()
+    assert coordinator.list_open_lease_keys() == ()
     assert len(ledger.accounts.nodes[NODES[0]].verdict_counts) == 1
     granted = coordinator.grant(NODES[1], lease_of((8, 0)), 0.0)
     assert granted is not None
@@ -426,7 +426,7 @@ def test_a_node_gets_more_leases_the_more_were_accepted(ledger: Ledger) -> None:
     rooms = []
     healthy(coordinator, NODES[0], 0)
     for group in range(1, 12):
-        rooms.append(coordinator.free_capacity(NODES[0]))
+        rooms.append(coordinator.compute_free_capacity(NODES[0]))
         lease = granted(coordinator, lease_of((group, 0)))
         finished(coordinator, NODES[0], lease)
     assert rooms == sorted(rooms)
@@ -438,7 +438,7 @@ def test_a_node_gets_more_leases_the_more_were_accepted(ledger: Ledger) -> None:
     lease = granted(coordinator, lease_of((99, 0)))
     coordinator.tick(25.0)
     finished(coordinator, NODES[0], lease, verdict=LeaseVerdict("soft", "replay"))
-    assert coordinator.free_capacity(NODES[0]) == 8  # ceil(8 * 16 / 17)
+    assert coordinator.compute_free_capacity(NODES[0]) == 8  # ceil(8 * 16 / 17)
 
 
 def test_a_second_file_that_differs_bans_and_the_same_again_does_not(ledger: Ledger) -> None:
@@ -449,7 +449,7 @@ def test_a_second_file_that_differs_bans_and_the_same_again_does_not(ledger: Led
     assert coordinator.submit(NODES[0], lease.group, 1, b"a" * 32, 1.0) == "again"
     assert coordinator.submit(NODES[0], lease.group, 1, b"b" * 32, 1.0) == "stale"
     assert coordinator.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.BANNED
-    assert ledger.account(NODES[0]).stake == 0
+    assert ledger.get_account(NODES[0]).stake == 0
 
 
 def test_no_other_key_gets_in_with_an_invite_that_was_used(ledger: Ledger) -> None:
@@ -479,7 +479,7 @@ def test_nodes_cannot_verify_and_verifiers_cannot_sample(ledger: Ledger) -> None
     with pytest.raises(Forbidden):
         coordinator.assign_job(NODES[0], 0.0)
     with pytest.raises(NotJoined):
-        coordinator.free_capacity(VERIFIERS[0])
+        coordinator.compute_free_capacity(VERIFIERS[0])
     with pytest.raises(Forbidden, match="another key"):
         coordinator.join(NODES[0], INVITES[VERIFIERS[1]], b"another", "vllm 1", "", 0.0, is_valid=True)
 
@@ -513,26 +513,26 @@ def test_a_file_that_outlasts_its_verifiers_is_unknown(ledger: Ledger) -> None:
 def test_a_stake_belongs_to_the_invite_and_is_lost_by_cheating_once_and_for_all(ledger: Ledger) -> None:
     coordinator = opened(ledger)
     healthy(coordinator, NODES[0], 10)
-    assert ledger.account(NODES[0]).stake == 100
+    assert ledger.get_account(NODES[0]).stake == 100
     for now in (1.0, 3.0):
         coordinator.release(NODES[0], None, now)
         join(coordinator, NODES[0], now + 1)
-        assert ledger.account(NODES[0]).stake == 100, "it is neither paid out by leaving nor renewed by joining"
+        assert ledger.get_account(NODES[0]).stake == 100, "it is neither paid out by leaving nor renewed by joining"
     lease = granted(coordinator, lease_of((0, 0)), 5.0)
     finished(coordinator, NODES[0], lease, 5.0, verdict=LeaseVerdict("hard", "replay"))
-    assert ledger.account(NODES[0]).stake == 0
-    assert ledger.account(NODES[0]).state == "banned"
+    assert ledger.get_account(NODES[0]).stake == 0
+    assert ledger.get_account(NODES[0]).state == "banned"
     for state in (coordinator, opened(ledger, 6.0)):
         with pytest.raises(Forbidden, match=r"banned: a lease was rejected \(replay\)"):
             join(state, NODES[0], 7.0)
-    assert ledger.account(NODES[0]).stake == 0
+    assert ledger.get_account(NODES[0]).stake == 0
 
 
 def test_an_invite_without_a_stake_gives_none(ledger: Ledger) -> None:
     coordinator = opened(ledger)
     poor = msgspec.structs.replace(INVITES[NODES[0]], stake=0)
     coordinator.join(NODES[0], poor, poor.id, "vllm 0.1", "a box", 0.0, is_valid=True)
-    assert ledger.account(NODES[0]).stake == 0
+    assert ledger.get_account(NODES[0]).stake == 0
 
 
 def test_the_operator_is_named_for_a_ban_of_his_own(ledger: Ledger) -> None:
@@ -595,7 +595,7 @@ def test_a_new_node_is_not_suspended_for_a_lease_that_never_reached_it(ledger: L
     coordinator.heartbeat(NODES[0], beat_of(0), 31.0)
     assert coordinator.leases_to_release == [(1, 0)]
     assert coordinator.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.PROBATION
-    assert coordinator.free_capacity(NODES[0]) == 1
+    assert coordinator.compute_free_capacity(NODES[0]) == 1
 
 
 @pytest.mark.parametrize("names_them", [True, False])
@@ -607,7 +607,7 @@ def test_leaving_gives_leases_back_and_costs_what_an_expired_lease_costs_once(le
         coordinator.heartbeat(NODES[0], beat_of(0, tuple(lease.group for lease in leases if lease)), 1.0)
     coordinator.release(NODES[0], None, 2.0)
     assert sorted(coordinator.leases_to_release) == [(1, 0), (2, 0)]
-    assert ledger.account(NODES[0]).reputation == 0.5
+    assert ledger.get_account(NODES[0]).reputation == 0.5
     assert coordinator.members[NODES[0]].lifecycle.recent_soft_rejections == (False, True)
     assert coordinator.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.LEFT
 
@@ -618,7 +618,7 @@ def test_leaving_without_a_lease_costs_nothing(ledger: Ledger) -> None:
     lease = granted(coordinator, lease_of((1, 0)))
     assert coordinator.submit(NODES[0], lease.group, 1, b"d" * 32, 0.0) == "taken"
     coordinator.release(NODES[0], None, 2.0)
-    assert ledger.account(NODES[0]).reputation == 1.0
+    assert ledger.get_account(NODES[0]).reputation == 1.0
 
 
 def test_a_new_node_that_leaves_with_its_lease_to_get_another_one_is_suspended(ledger: Ledger) -> None:
@@ -705,7 +705,7 @@ def test_a_node_that_drops_leases_is_suspended_once_and_loses_the_others_without
     coordinator.heartbeat(NODES[0], beat_of(0), 40.0)  # it names none of them
     assert coordinator.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.SUSPENDED
     assert sorted(coordinator.leases_to_release) == [(group, 0) for group in range(20, 25)]
-    assert ledger.account(NODES[0]).verdict_counts == {"accepted": 20, "expired": 2, "unknown": 3}
+    assert ledger.get_account(NODES[0]).verdict_counts == {"accepted": 20, "expired": 2, "unknown": 3}
 
 
 def test_an_outage_counts_once_however_many_leases_the_node_had(ledger: Ledger) -> None:
@@ -716,7 +716,7 @@ def test_an_outage_counts_once_however_many_leases_the_node_had(ledger: Ledger) 
     coordinator.tick(40.0)
     assert coordinator.members[NODES[0]].lifecycle.state is node_lifecycle.NodeState.UNHEALTHY
     assert sorted(coordinator.leases_to_release) == [(group, 0) for group in range(1, 9)]
-    assert ledger.account(NODES[0]).verdict_counts == {"accepted": 1, "expired": 1, "unknown": 7}
+    assert ledger.get_account(NODES[0]).verdict_counts == {"accepted": 1, "expired": 1, "unknown": 7}
 
 
 def test_a_verifier_that_asks_again_has_lost_the_reply(ledger: Ledger) -> None:

@@ -43,7 +43,7 @@ from published_weights import (
 )
 
 from train.errors import TransferError
-from train.swarm.broadcast.manifest import latest_path, manifest_path, read_manifest, sign_manifest
+from train.swarm.broadcast.manifest import build_latest_path, build_manifest_path, read_manifest, sign_manifest
 from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
@@ -167,7 +167,7 @@ def test_a_relay_that_fails_is_asked_after_pauses_that_grow(tmp_path: Path) -> N
         with pytest.raises(TransferError, match="14 of 14 shards"):
             VersionStore(tmp_path / "client", client).fetch(0, seconds=2)
         assert 0 < len(asked) < 60
-        assert relays.available() == [url]
+        assert relays.list_available() == [url]
         assert client.fetch_latest().version == 0  # which does not wait for the end of a pause
 
 
@@ -175,7 +175,7 @@ def test_a_version_may_take_as_long_as_it_needs_while_shards_arrive(tmp_path: Pa
     publish(tmp_path, range(1))
     with relay(tmp_path, serial(0.25)) as url:  # 14 shards
         source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", stall_seconds=2)
-        files = source.fetch(source.newest_manifest())
+        files = source.fetch(source.fetch_newest_manifest())
         assert same(files.paths[0].parent, tmp_path, 0)
 
 
@@ -184,12 +184,12 @@ def test_a_version_of_which_no_shard_arrives_is_given_up(tmp_path: Path) -> None
     with relay(tmp_path, trickling) as url:
         source = RelaySource([url], RUN, PUBLIC, tmp_path / "node", stall_seconds=0.5)
         with pytest.raises(TransferError, match="14 of 14 shards of version 0 of coder did not arrive in time"):
-            source.fetch(source.newest_manifest())
+            source.fetch(source.fetch_newest_manifest())
 
 
 def test_the_manifest_of_the_newest_version_is_the_one_that_was_named_with_it(tmp_path: Path) -> None:
     publish(tmp_path, range(2))
-    place = tmp_path / "public" / manifest_path(RUN, 1)
+    place = tmp_path / "public" / build_manifest_path(RUN, 1)
     right = place.read_bytes()
     other = replace(read_manifest(right, RUN, 1, PUBLIC), next_full_version=77)
     with relay(tmp_path) as url:
@@ -206,10 +206,10 @@ def test_what_was_seen_is_remembered_by_the_next_process(tmp_path: Path) -> None
     publish(tmp_path / "then", range(1))
     for folder in ("now", "then"):
         with relay(tmp_path / folder) as url:
-            assert RelaySource([url], RUN, PUBLIC, tmp_path / "node").latest().version == 2
+            assert RelaySource([url], RUN, PUBLIC, tmp_path / "node").fetch_latest().version == 2
     (tmp_path / "node" / "latest").write_bytes(b"not signed by anybody")
     with relay(tmp_path / "then") as url:
-        assert RelaySource([url], RUN, PUBLIC, tmp_path / "node").latest().version == 0
+        assert RelaySource([url], RUN, PUBLIC, tmp_path / "node").fetch_latest().version == 0
 
 
 def test_a_relay_that_holds_back_new_versions_counts_as_failing(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_relay_that_holds_back_new_versions_counts_as_failing(tmp_path: Path) 
             assert client.fetch_latest().version == 3
         drawn = [relays.choose(10**6, relays.urls) for _ in range(200)]
         assert drawn.count(now) > 180
-    assert (tmp_path / "then" / "public" / latest_path(RUN)).exists()
+    assert (tmp_path / "then" / "public" / build_latest_path(RUN)).exists()
 
 
 class Clock:
@@ -239,14 +239,14 @@ def test_a_relay_that_lies_is_left_alone_twice_as_long_each_time() -> None:
         relays.quarantine("a")
         relays.quarantine("a")  # another thread had asked it at the same time
         clock.now += seconds - 1
-        assert relays.available() == ["b"]
+        assert relays.list_available() == ["b"]
         clock.now += 1
-        assert set(relays.available()) == {"a", "b"}
+        assert set(relays.list_available()) == {"a", "b"}
     for _ in range(2000):  # no number of lies overflows anything
         clock.now += 10**6
         relays.quarantine("a")
     clock.now += 86_400
-    assert set(relays.available()) == {"a", "b"}
+    assert set(relays.list_available()) == {"a", "b"}
 
 
 def test_shards_go_to_relays_by_their_bandwidth() -> None:

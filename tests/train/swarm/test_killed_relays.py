@@ -175,6 +175,6 @@ def test_a_full_disk_does_not_change_what_relays_are_worth(tmp_path: Path, monke
             for _ in range(3):
                 files = ShardFiles(tmp_path / "here", manifest.shards)
                 with pytest.raises(OSError, match="no space"):
-                    client.fetch_shards(manifest, files, TransferDeadline.after(SECONDS))
+                    client.fetch_shards(manifest, files, TransferDeadline.from_now(SECONDS))
         assert relays._relays[url].running == relays._relays[url].sending == 0
         client.close()

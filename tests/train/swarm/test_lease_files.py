@@ -18,7 +18,7 @@ from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, pack_
 from train.sampling.commitment import CHUNK_TOKENS
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SampledCompletion, SamplingParams
-from train.swarm.lease_file import max_file_bytes, read_lease_file
+from train.swarm.lease_file import compute_max_file_bytes, read_lease_file
 from train.swarm.settings import SwarmSettings
 
 VOCABULARY, CONTEXT, MAX_TOKENS = 500, 200, 100
@@ -93,7 +93,7 @@ def test_the_same_answers_give_the_same_bytes() -> None:
 def test_the_largest_honest_file_is_within_the_limit(n_answers: int, n_tokens: int) -> None:
     lease = lease_of(n_answers=n_answers, max_tokens=n_tokens)
     content = encode_lease_file(honest(lease, n_tokens=n_tokens))
-    assert len(content) <= max_file_bytes(lease)
+    assert len(content) <= compute_max_file_bytes(lease)
     roomy = changed(SETTINGS, engine=changed(SETTINGS.engine, context_tokens=30_000))
     assert len(read_lease_file(content, lease, roomy)) == n_answers  # type: ignore[arg-type]
 
@@ -156,7 +156,7 @@ def test_equal_long_answers_are_believed_if_the_seeds_give_them() -> None:
 
 
 def test_a_file_that_is_too_long_is_not_decoded() -> None:
-    most = max_file_bytes(LEASE)
+    most = compute_max_file_bytes(LEASE)
     assert read(bytes(most + 1)) == LeaseVerdict("hard", "size")
     padded = with_raw(lambda raw: raw[0].update({"more": bytes(most)}))
     assert read(padded) == LeaseVerdict("hard", "size")
@@ -236,7 +236,7 @@ SURROGATE = b"\xed\xa0\x80"  # half of a pair, which UTF-8 does not have
     ids=range(23),
 )
 def test_bytes_that_are_no_file_are_refused(content: bytes) -> None:
-    assert len(content) <= max_file_bytes(LEASE)
+    assert len(content) <= compute_max_file_bytes(LEASE)
     assert read(content) == REFUSED
 
 
@@ -292,7 +292,7 @@ def test_no_change_of_an_honest_file_does_any_harm(batch: int) -> None:
 )
 def test_a_file_costs_a_bounded_multiple_of_its_size(bomb: Callable[[int], dict[str, Any]]) -> None:
     lease = lease_of(max_tokens=20_000)
-    most = max_file_bytes(lease)
+    most = compute_max_file_bytes(lease)
     raw = msgspec.msgpack.decode(CONTENT)
     raw[0].update(bomb(most))
     content = msgspec.msgpack.encode(raw)

@@ -25,7 +25,7 @@ from train.swarm.accounts import (
     SubmitEntry,
     VerdictEntry,
 )
-from train.swarm.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, audit_ledger, read_rows, row_digest
+from train.swarm.ledger import DOMAIN, GENESIS_DIGEST, Ledger, LedgerRow, audit_ledger, hash_row, read_rows
 from train.swarm.signatures import append_signature, public_key_bytes
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -134,7 +134,7 @@ def test_two_processes_cannot_write_one_ledger(tmp_path: Path) -> None:
 
 def test_a_ledger_can_be_audited_while_it_grows(tmp_path: Path) -> None:
     ledger = written(tmp_path / "ledger", entries(3))
-    with ledger.transaction():
+    with ledger.begin_transaction():
         ledger.append(StakeEntry(ANN, 7))
         assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).n_rows == 3
     assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=ledger.head).n_rows == 4
@@ -243,7 +243,7 @@ def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
 
 def test_rows_that_are_signed_but_are_no_entries_are_named() -> None:
     for content in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": "pay"}), b"\x91" * 3000):
-        digest = row_digest(1, 5, content, GENESIS_DIGEST)
+        digest = hash_row(1, 5, content, GENESIS_DIGEST)
         row = LedgerRow(1, 5, content, GENESIS_DIGEST, digest, append_signature(DOMAIN, digest, KEY)[-64:])
         assert audit_ledger([row], PUBLIC).fault.startswith("row 1: it is not an entry")
 
@@ -280,10 +280,10 @@ def test_a_file_with_any_damage_is_named_or_sound(tmp_path: Path, seed: int) -> 
 
 def test_entries_that_belong_together_are_there_together(tmp_path: Path) -> None:
     ledger = written(tmp_path / "ledger", [])
-    with ledger.transaction():
+    with ledger.begin_transaction():
         ledger.append(StakeEntry(ANN, 1))
         ledger.append(StakeEntry(ANN, 2))
-    assert list(ledger.entries()) == [StakeEntry(ANN, 1), StakeEntry(ANN, 2)]
+    assert list(ledger.read_entries()) == [StakeEntry(ANN, 1), StakeEntry(ANN, 2)]
     ledger.close()
     assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC, seen_head=ledger.head).n_rows == 2
 
@@ -296,7 +296,7 @@ from train.swarm.ledger import Ledger
 from train.swarm.accounts import PayEntry, VerdictEntry
 ledger = Ledger(Path(sys.argv[1]), Ed25519PrivateKey.from_private_bytes(bytes(32)))
 for n in range(int(sys.argv[2]) + 1):
-    with ledger.transaction():
+    with ledger.begin_transaction():
         ledger.append(VerdictEntry(b"a" * 32, 7, "accepted"))
         if n == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -309,7 +309,7 @@ def test_a_verdict_is_never_without_its_pay(tmp_path: Path, n: int) -> None:
     """The process is killed between the two entries."""
     forked.run([sys.executable, "-c", _TWICE, str(tmp_path / "ledger"), str(n)])
     ledger = Ledger(tmp_path / "ledger", KEY)
-    account = ledger.account(ANN)
+    account = ledger.get_account(ANN)
     assert (account.verdict_counts.get("accepted", 0), account.earned) == (n, n)
     ledger.append(StakeEntry(ANN, 1))
     ledger.close()

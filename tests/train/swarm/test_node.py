@@ -27,7 +27,7 @@ from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.swarm.client import JoinRequired, ResourceGone, join
 from train.swarm.folder import SwarmAddress, SwarmFolder
-from train.swarm.invites import new_invite
+from train.swarm.invites import create_invite
 from train.swarm.messages import JoinResponse
 from train.swarm.node import SwarmController
 from train.swarm.settings import SwarmSettings, sign_settings
@@ -67,7 +67,7 @@ class Relays:
     def __init__(self, *versions):
         self.versions = deque(versions)
 
-    def newest_manifest(self):
+    def fetch_newest_manifest(self):
         version = self.versions.popleft() if len(self.versions) > 1 else self.versions[0]
         if version is None:
             raise TransferError("no relay names a version")
@@ -191,7 +191,7 @@ def test_no_option_that_loads_code_reaches_a_node(options):
     )
 
     class Client:
-        invite = new_invite(key, run="coder", coordinator="http://c", relays=(), role="node", seconds=60)
+        invite = create_invite(key, run="coder", coordinator="http://c", relays=(), role="node", seconds=60)
 
         def call(self, path, message, kind):
             return JoinResponse(sign_settings(SwarmSettings("coder", self.engine, 100), key))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.swarm.node_lifecycle import NodeEffect, NodeEvent, NodeLifecycle, NodeState, next_state
+from train.swarm.node_lifecycle import NodeEffect, NodeEvent, NodeLifecycle, NodeState, apply_event
 
 FREE, PAY, SLASH = NodeEffect.FREE_LEASES, NodeEffect.PAY, NodeEffect.SLASH
 ALIVE = (NodeState.PROBATION, NodeState.HEALTHY, NodeState.UNHEALTHY)
@@ -28,7 +28,7 @@ CHANGES: dict[tuple[NodeState, NodeEvent], tuple[NodeState, tuple[NodeEffect, ..
 
 @pytest.mark.parametrize(("state", "event"), list(product(NodeState, NodeEvent)), ids=lambda word: word.value)
 def test_what_an_event_does_in_each_state(state, event):
-    node, effects = next_state(NodeLifecycle(state, last_heartbeat=100.0), event, now=100.0)
+    node, effects = apply_event(NodeLifecycle(state, last_heartbeat=100.0), event, now=100.0)
     assert (node.state, effects) == CHANGES.get((state, event), (state, ()))
 
 
@@ -46,19 +46,19 @@ def test_what_an_event_does_in_each_state(state, event):
     ],
 )
 def test_silence_ends_a_node_by_steps(state, silent_seconds, then):
-    node, effects = next_state(NodeLifecycle(state, last_heartbeat=5.0), NodeEvent.CLOCK, now=5.0 + silent_seconds)
+    node, effects = apply_event(NodeLifecycle(state, last_heartbeat=5.0), NodeEvent.CLOCK, now=5.0 + silent_seconds)
     assert node.state is then
     assert effects == ((FREE,) if then is not state else ())
 
 
 def test_a_beat_from_the_past_takes_no_time_away():
-    node, _ = next_state(NodeLifecycle(NodeState.HEALTHY, last_heartbeat=50.0), NodeEvent.HEARTBEAT, now=40.0)
+    node, _ = apply_event(NodeLifecycle(NodeState.HEALTHY, last_heartbeat=50.0), NodeEvent.HEARTBEAT, now=40.0)
     assert node.last_heartbeat == 50.0
 
 
 def judged(node: NodeLifecycle, *events: NodeEvent) -> NodeLifecycle:
     for event in events:
-        node, _ = next_state(node, event, now=0.0)
+        node, _ = apply_event(node, event, now=0.0)
     return node
 
 
@@ -94,7 +94,7 @@ def test_no_life_gets_round_the_rules(life):
     for event, seconds in life:
         now += seconds
         before = node
-        node, effects = next_state(node, event, now)
+        node, effects = apply_event(node, event, now)
         if before.state is NodeState.BANNED:
             assert node.state is NodeState.BANNED
             assert effects == ()
@@ -115,16 +115,16 @@ def test_no_life_gets_round_the_rules(life):
 
 
 def test_a_node_that_comes_back_from_its_suspension_with_the_same_fault_is_banned():
-    suspended, _ = next_state(NodeLifecycle(NodeState.PROBATION), NodeEvent.SOFT, now=0.0)
-    back, _ = next_state(suspended, NodeEvent.JOIN, now=600.0)
-    assert next_state(back, NodeEvent.SOFT, now=601.0) == (replace(back, state=NodeState.BANNED), (FREE, SLASH))
-    healed, _ = next_state(back, NodeEvent.ACCEPTED, now=601.0)
-    left, _ = next_state(healed, NodeEvent.LEAVE, now=602.0)
-    back_again, _ = next_state(left, NodeEvent.JOIN, now=603.0)
-    assert next_state(back_again, NodeEvent.SOFT, now=604.0)[0].state is NodeState.SUSPENDED
+    suspended, _ = apply_event(NodeLifecycle(NodeState.PROBATION), NodeEvent.SOFT, now=0.0)
+    back, _ = apply_event(suspended, NodeEvent.JOIN, now=600.0)
+    assert apply_event(back, NodeEvent.SOFT, now=601.0) == (replace(back, state=NodeState.BANNED), (FREE, SLASH))
+    healed, _ = apply_event(back, NodeEvent.ACCEPTED, now=601.0)
+    left, _ = apply_event(healed, NodeEvent.LEAVE, now=602.0)
+    back_again, _ = apply_event(left, NodeEvent.JOIN, now=603.0)
+    assert apply_event(back_again, NodeEvent.SOFT, now=604.0)[0].state is NodeState.SUSPENDED
 
 
 def test_a_node_whose_files_do_not_come_is_suspended_and_not_banned():
-    suspended, _ = next_state(NodeLifecycle(NodeState.PROBATION), NodeEvent.EXPIRED, now=0.0)
-    back, _ = next_state(suspended, NodeEvent.JOIN, now=600.0)
-    assert next_state(back, NodeEvent.EXPIRED, now=601.0)[0].state is NodeState.SUSPENDED
+    suspended, _ = apply_event(NodeLifecycle(NodeState.PROBATION), NodeEvent.EXPIRED, now=0.0)
+    back, _ = apply_event(suspended, NodeEvent.JOIN, now=600.0)
+    assert apply_event(back, NodeEvent.EXPIRED, now=601.0)[0].state is NodeState.SUSPENDED

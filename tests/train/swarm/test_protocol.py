@@ -14,7 +14,7 @@ from train.errors import ConfigError
 from train.swarm.coordinator.intake import RetryLater
 from train.swarm.coordinator.nonces import MAX_CLOCK_SKEW_SECONDS, NONCE_TTL_SECONDS, NonceCache, StaleIncarnation
 from train.swarm.folder import SwarmAddress, SwarmFolder
-from train.swarm.invites import Invite, new_invite, read_invite
+from train.swarm.invites import Invite, create_invite, read_invite
 from train.swarm.requests import (
     DIGEST,
     NODE,
@@ -26,7 +26,7 @@ from train.swarm.requests import (
     RequestHead,
     check_reply,
     check_signature,
-    new_head,
+    create_head,
     read_head,
     sign_reply,
     sign_request,
@@ -39,7 +39,7 @@ BODY = b"the body"
 
 
 def head_now() -> RequestHead:
-    return new_head("/beat", "run", public_key_bytes(KEY), BODY, START_HERE)
+    return create_head("/beat", "run", public_key_bytes(KEY), BODY, START_HERE)
 
 
 def test_a_request_arrives_as_it_was_signed() -> None:
@@ -143,7 +143,7 @@ def test_a_reply_fits_one_request() -> None:
 
 
 def invite() -> Invite:
-    return new_invite(RUN_KEY, run="r", coordinator="http://c:1", relays=("http://r",), role="node", seconds=60)
+    return create_invite(RUN_KEY, run="r", coordinator="http://c:1", relays=("http://r",), role="node", seconds=60)
 
 
 def test_an_invite_says_what_the_run_has_signed() -> None:

@@ -11,7 +11,7 @@ import swarms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from train.swarm.client import SignedClient
-from train.swarm.requests import new_head, sign_request
+from train.swarm.requests import create_head, sign_request
 from train.swarm.signatures import public_key_bytes
 
 
@@ -29,7 +29,7 @@ def proxy(world: swarms.World) -> Iterator[int]:
 def status_of_a_stranger(port: int, address: str, body: bytes = b"nonsense") -> int:
     """Let a stranger at an address send a body to /join, with headers that make sense, and return the status."""
     key = Ed25519PrivateKey.generate()
-    headers = sign_request(new_head("/join", swarms.RUN, public_key_bytes(key), body), key)
+    headers = sign_request(create_head("/join", swarms.RUN, public_key_bytes(key), body), key)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30, source_address=(address, 0))
     try:
         connection.request("POST", "/join", body, {**headers, "X-Forwarded-For": "192.0.2.1"})

@@ -60,7 +60,7 @@ def test_weights_pass_through_relays_that_are_processes(tmp_path: Path) -> None:
         while not (tmp_path / "second" / "runs" / RUN / "latest").exists():
             assert time.monotonic() < until
             time.sleep(0.05)
-        files = source.fetch(source.newest_manifest())
+        files = source.fetch(source.fetch_newest_manifest())
         for path in files.paths:
             assert path.read_bytes() == (tmp_path / "weights" / "2" / path.name).read_bytes()
         source.close()

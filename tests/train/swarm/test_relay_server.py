@@ -25,7 +25,7 @@ from published_weights import (
 from waiting import becomes
 
 from train.swarm.broadcast import request
-from train.swarm.broadcast.manifest import file_path, latest_path
+from train.swarm.broadcast.manifest import build_file_path, build_latest_path
 from train.swarm.broadcast.mirror import Mirror
 from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter
 from train.swarm.broadcast.relay_source import VersionStore
@@ -215,7 +215,7 @@ def test_a_wait_that_makes_no_sense_is_no_reason_to_wait_for_ever(tmp_path: Path
 
     with relay(tmp_path, busy_for) as url, closing(open_relay(url, 1)) as client:
         with pytest.raises(RelayBusy) as refusal:
-            request.get(client, latest_path(RUN), 1000, seconds=10)
+            request.get(client, build_latest_path(RUN), 1000, seconds=10)
         assert 0 <= refusal.value.seconds <= 10
 
 
@@ -229,9 +229,9 @@ def test_requests_one_after_another_need_one_connection_also_after_a_refusal(tmp
 
     with relay(tmp_path, noting) as url, closing(open_relay(url, 1)) as client:
         for _ in range(3):
-            assert request.get(client, file_path(RUN, 0, NAME), SHARD_BYTES, offset=0, seconds=10)
+            assert request.get(client, build_file_path(RUN, 0, NAME), SHARD_BYTES, offset=0, seconds=10)
             with pytest.raises(NotAvailable):
-                request.get(client, file_path(RUN, 1, NAME), SHARD_BYTES, offset=0, seconds=10)
+                request.get(client, build_file_path(RUN, 1, NAME), SHARD_BYTES, offset=0, seconds=10)
     assert len(connections) == 1
 
 
@@ -242,4 +242,4 @@ def test_a_whole_file_is_no_answer_to_a_range(tmp_path: Path) -> None:
         closing(open_relay(url, 1)) as client,
         pytest.raises(RelayError, match="returns HTTP 200"),
     ):
-        request.get(client, file_path(RUN, 0, NAME), SHARD_BYTES, offset=0, seconds=10)
+        request.get(client, build_file_path(RUN, 0, NAME), SHARD_BYTES, offset=0, seconds=10)

@@ -18,7 +18,7 @@ from train.sampling.seeded_sampling import sample_tokens
 from train.sampling.transformers import TransformersSampler
 from train.swarm.messages import VerificationResult
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
-from train.swarm.verification.thresholds import ShareThreshold, Thresholds, ValueThreshold
+from train.swarm.verification.thresholds import DistanceThreshold, ShareThreshold, Thresholds
 from train.swarm.verification.verdicts import Distances, find_violations, judge_completions
 from train.swarm.verification.verifier_model import VerifierModel
 
@@ -116,7 +116,7 @@ def test_an_answer_may_turn_at_a_near_tie_and_that_is_all(world: World) -> None:
 
 def test_an_answer_cannot_turn_more_often_than_rounding_explains(world: World) -> None:
     first, second = LEASE.seeds
-    any_margin = ValueThreshold(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
+    any_margin = DistanceThreshold(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
     # thresholds whose margins would let it pass
     lax = replace(world, thresholds=structs_replace(world.thresholds, margins=any_margin))
     allowed = max_turns(lax.thresholds, 1.0)
@@ -138,7 +138,7 @@ def test_an_answer_cannot_turn_at_every_tie_that_is_just_near_enough(world: Worl
         return
     assert n_turned + n_others == allowed + 1
     assert replace(world, thresholds=any_number).verdict(turned, other).verdict.reason == "replay"
-    any_margin = ValueThreshold(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
+    any_margin = DistanceThreshold(mean=10.0, variance=100.0, scale=10.0, limit=100.0)
     lax = replace(world, thresholds=structs_replace(thresholds, margins=any_margin))
     assert lax.verdict(turned, other).verdict == ACCEPTED
 

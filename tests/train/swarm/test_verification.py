@@ -22,9 +22,9 @@ from train.swarm.verification import calibrate
 from train.swarm.verification.calibrate import fit_thresholds
 from train.swarm.verification.thresholds import (
     FALSE_REJECT_RATE,
+    DistanceThreshold,
     ShareThreshold,
     Thresholds,
-    ValueThreshold,
     select_thresholds,
 )
 from train.swarm.verification.verdicts import Distances, find_violations, judge_completions
@@ -453,7 +453,7 @@ def test_a_lease_is_judged_over_all_of_its_tokens_not_by_the_mean_of_its_answers
 def test_few_tokens_are_as_seldom_rejected_as_many():
     rng = np.random.default_rng(0)
     log_odds = float(np.log(1000))
-    count, value = ShareThreshold(0.02), ValueThreshold(mean=0.002, variance=4e-4, scale=0.1, limit=10)
+    count, value = ShareThreshold(0.02), DistanceThreshold(mean=0.002, variance=4e-4, scale=0.1, limit=10)
     for n_tokens, n_leases in ((1, 100_000), (30, 100_000), (1000, 10_000)):
         misses = (rng.random((n_leases, n_tokens)) < 0.02).astype(np.float64)
         margins = misses * rng.exponential(0.1, misses.shape)

@@ -65,13 +65,13 @@ def test_an_engine_gets_the_tensors_of_the_newest_version(run: Run, tmp_path: Pa
         for version in range(4):
             run.train(version)
             assert broadcaster.publish_newest(0.0) is not None
-            manifest = source.newest_manifest()
+            manifest = source.fetch_newest_manifest()
             assert manifest.version == version
             assert is_what_was_trained(run, source.fetch(manifest))
             assert is_what_was_trained(run, source.fetch(run.manifest))
         assert manifest.folder == ""  # a path of the trainer's machine is nobody's business
-        assert source.latest().ledger_head == head()
-        assert broadcaster.latest == source.latest()
+        assert source.fetch_latest().ledger_head == head()
+        assert broadcaster.latest == source.fetch_latest()
         source.close()
     assert not [path for path in (tmp_path / "node").iterdir() if path.name.isdigit()]
 

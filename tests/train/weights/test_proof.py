@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM  # noqa: E402
 
 from train.errors import ParityError, SamplerError  # noqa: E402
 from train.sampling.proof import load_and_prove, prove  # noqa: E402
-from train.weights.checksums import DIFFERENT_COPIES, checksum, combine_checksums, to_hex  # noqa: E402  # noqa: E402
+from train.weights.checksums import DIFFERENT_COPIES, combine_checksums, compute_checksum, to_hex  # noqa: E402  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
 from train.weights.source import InProcessTransport, SharedMemoryTransport  # noqa: E402
 
@@ -193,22 +193,30 @@ def test_the_proof_leaves_answers_in_progress_as_they_are(engine, versions, prom
 
 
 def test_parts_on_several_gpus_make_up_the_whole():
-    from train.weights.checksums import Region, partial_checksum
+    from train.weights.checksums import Region, compute_partial_checksum
 
     whole = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
     norm = torch.arange(6.0)
 
     def part(rows, tensor=whole):
         place = Region((rows[1] - rows[0], 6), (6, 1), rows[0] * 6)
-        return ("w", place.sizes, place.strides, place.offset, partial_checksum(tensor[slice(*rows)], place, (8, 6)))
+        return (
+            "w",
+            place.sizes,
+            place.strides,
+            place.offset,
+            compute_partial_checksum(tensor[slice(*rows)], place, (8, 6)),
+        )
 
     def copy(tensor):
-        return ("norm", (6,), (1,), 0, partial_checksum(tensor, Region((6,), (1,), 0), (6,)))
+        return ("norm", (6,), (1,), 0, compute_partial_checksum(tensor, Region((6,), (1,), 0), (6,)))
 
     shapes = {"w": (8, 6), "norm": (6,)}
     found = combine_checksums([part((0, 4)), copy(norm), part((4, 8)), copy(norm)], shapes)
-    assert found == {"w": checksum(whole), "norm": checksum(norm)}
-    assert combine_checksums([part((0, 4)), copy(norm)], shapes) == {"norm": checksum(norm)}  # a part is nowhere
+    assert found == {"w": compute_checksum(whole), "norm": compute_checksum(norm)}
+    assert combine_checksums([part((0, 4)), copy(norm)], shapes) == {
+        "norm": compute_checksum(norm)
+    }  # a part is nowhere
     assert combine_checksums([copy(norm), copy(norm + 1)], shapes) == {"norm": DIFFERENT_COPIES}
-    assert combine_checksums([part((0, 4)), part((4, 8), whole + 1)], shapes)["w"] != checksum(whole)
+    assert combine_checksums([part((0, 4)), part((4, 8), whole + 1)], shapes)["w"] != compute_checksum(whole)
     assert to_hex(-1) == "f" * 16

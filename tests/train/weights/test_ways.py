@@ -15,7 +15,7 @@ import forked  # noqa: E402
 from blake3 import blake3  # noqa: E402
 
 from train.errors import TransferError  # noqa: E402
-from train.weights.checksums import checksum  # noqa: E402
+from train.weights.checksums import compute_checksum  # noqa: E402
 from train.weights.manifest import Probe  # noqa: E402
 from train.weights.source import InProcessTransport, SharedMemoryTransport  # noqa: E402
 
@@ -48,7 +48,7 @@ def test_tensors_arrive_as_they_were_sent(way):
     assert all(arrived[name].equal(copied[name]) and arrived[name].dtype == copied[name].dtype for name in copied)
     assert (manifest.version, manifest.probe, manifest.max_error) == (3, PROBE, 1.01)
     assert {each.name: each.checksum for each in manifest.tensors} == {
-        name: checksum(tensor) for name, tensor in copied.items()
+        name: compute_checksum(tensor) for name, tensor in copied.items()
     }
     assert {(each.dtype, each.shape) for each in manifest.tensors if each.name == "norm"} == {("bfloat16", (8,))}
 

@@ -29,11 +29,11 @@ def make_delta(base: bytes, new: bytes) -> bytes:
     """Return the delta from `base` to `new`. Raises ValueError if their lengths differ."""
     if len(base) != len(new):
         raise ValueError(f"the files have {len(base)} and {len(new)} bytes")
-    old, words = _words(base), _words(new)
+    old, words = _view_words(base), _view_words(new)
     indices = np.flatnonzero(old != words)
     values = words[indices]
     high_low = (values >> 8).astype(np.uint8).tobytes() + (values & 0xFF).astype(np.uint8).tobytes()
-    gaps, packed = zlib.compress(_gaps(indices), _LEVEL), zlib.compress(high_low, _LEVEL)
+    gaps, packed = zlib.compress(_encode_gaps(indices), _LEVEL), zlib.compress(high_low, _LEVEL)
     return len(gaps).to_bytes(8, "little") + len(packed).to_bytes(8, "little") + gaps + packed
 
 
@@ -43,10 +43,10 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
     middle = _HEAD_BYTES + int.from_bytes(view[:8], "little")
     if len(view) != middle + int.from_bytes(view[8:_HEAD_BYTES], "little"):
         raise BadDelta("its length differs from its header")
-    words = _words(base).copy()
+    words = _view_words(base).copy()
     gaps = np.frombuffer(_inflate(view[_HEAD_BYTES:middle], 2 * len(words) + 1), dtype=np.uint8)
     high_low = np.frombuffer(_inflate(view[middle:], 2 * len(words)), dtype=np.uint8)
-    indices = _indices(gaps)
+    indices = _decode_gaps(gaps)
     if len(high_low) != 2 * len(indices) or (len(indices) and indices[-1] >= len(words)):
         raise BadDelta("it belongs to another file")
     high, low = high_low[: len(indices)], high_low[len(indices) :]
@@ -54,11 +54,11 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
     return words.tobytes()[: len(base)]
 
 
-def _words(data: bytes) -> Words:
+def _view_words(data: bytes) -> Words:
     return np.frombuffer(data + b"\0" if len(data) % 2 else data, dtype="<u2")
 
 
-def _gaps(indices: NDArray[np.int64]) -> bytes:
+def _encode_gaps(indices: NDArray[np.int64]) -> bytes:
     gaps = np.diff(indices, prepend=-1) - 1
     n_more = gaps // _MORE
     written = np.full(int(n_more.sum()) + len(gaps), _MORE, dtype=np.uint8)
@@ -66,7 +66,7 @@ def _gaps(indices: NDArray[np.int64]) -> bytes:
     return written.tobytes()
 
 
-def _indices(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _decode_gaps(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
     is_last = gaps != _MORE
     # An index counts the unchanged words before it, and the changed ones.
     indices: NDArray[np.int64] = np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1

@@ -80,19 +80,19 @@ def sanitize_run_name(name: str) -> str:
     return fitting if RUN_PATTERN.fullmatch(fitting) else f"run{fitting}"[:100]
 
 
-def latest_path(run: str) -> str:
+def build_latest_path(run: str) -> str:
     return f"runs/{run}/latest"
 
 
-def version_path(run: str, version: int) -> str:
+def build_version_path(run: str, version: int) -> str:
     return f"runs/{run}/{version}"
 
 
-def manifest_path(run: str, version: int) -> str:
+def build_manifest_path(run: str, version: int) -> str:
     return f"runs/{run}/{version}/manifest"
 
 
-def file_path(run: str, version: int, name: str) -> str:
+def build_file_path(run: str, version: int, name: str) -> str:
     return f"runs/{run}/{version}/{name}"
 
 

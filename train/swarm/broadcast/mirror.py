@@ -16,10 +16,10 @@ from train.swarm.broadcast.manifest import (
     BroadcastManifest,
     LatestVersion,
     add_base_versions,
-    latest_path,
-    manifest_path,
+    build_latest_path,
+    build_manifest_path,
+    build_version_path,
     read_manifest,
-    version_path,
 )
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
@@ -55,7 +55,7 @@ class Mirror:
         self._signed_latest = b""
         self._stall_seconds = _STALL_SECONDS
         self._restore(public_key)
-        download.load_last_seen(folder / latest_path(run))
+        download.load_last_seen(folder / build_latest_path(run))
 
     def sync_until_stopped(self, stop: threading.Event, *, every_seconds: float) -> None:
         """Fetch each version as it appears, until `stop` is set."""
@@ -75,9 +75,9 @@ class Mirror:
         try:
             self._fetch_manifests(latest)
             if signed != self._signed_latest:
-                self._write(latest_path(self._run), signed)  # clients may now request shards as they arrive
+                self._write(build_latest_path(self._run), signed)  # clients may now request shards as they arrive
                 self._signed_latest = signed
-            for version in sorted(add_base_versions([latest.version], self._bases())):
+            for version in sorted(add_base_versions([latest.version], self._map_bases())):
                 self._fetch_shards(self._manifests[version])
             self._drop()
         except OSError as error:
@@ -91,15 +91,15 @@ class Mirror:
 
     def _restore(self, public_key: bytes) -> None:
         """Load the versions of an earlier process; remove those without a valid manifest of this run."""
-        run_folder = (self.folder / latest_path(self._run)).parent
+        run_folder = (self.folder / build_latest_path(self._run)).parent
         for rest in run_folder.rglob(f"{NEW_PREFIX}*"):
             rest.unlink(missing_ok=True)
         for version in (int(each.name) for each in run_folder.glob("*") if each.name.isdigit()):
             try:
-                signed = (self.folder / manifest_path(self._run, version)).read_bytes()
+                signed = (self.folder / build_manifest_path(self._run, version)).read_bytes()
                 manifest = read_manifest(signed, self._run, version, public_key)
             except (OSError, BadSignature):
-                shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
+                shutil.rmtree(self.folder / build_version_path(self._run, version), ignore_errors=True)
                 continue
             try:
                 self._open(manifest)
@@ -112,21 +112,21 @@ class Mirror:
         while wanted is not None:
             if wanted not in self._manifests:
                 manifest, signed = self._download.fetch_manifest(wanted, seconds=_MANIFEST_SECONDS)
-                self._write(manifest_path(self._run, wanted), signed)
+                self._write(build_manifest_path(self._run, wanted), signed)
                 self._open(manifest)
             wanted = self._manifests[wanted].base
 
     def _open(self, manifest: BroadcastManifest) -> None:
-        path = version_path(self._run, manifest.version)
+        path = build_version_path(self._run, manifest.version)
         self._files[path] = ShardFiles(self.folder / path, manifest.shards)
         self._manifests[manifest.version] = manifest
 
-    def _bases(self) -> dict[int, int | None]:
+    def _map_bases(self) -> dict[int, int | None]:
         return {number: manifest.base for number, manifest in self._manifests.items()}
 
     def _fetch_shards(self, manifest: BroadcastManifest) -> None:
         version, start_time = manifest.version, time.monotonic()
-        files = self._files[version_path(self._run, version)]
+        files = self._files[build_version_path(self._run, version)]
         n_bytes = sum(manifest.shards[number].length for number in files.missing)
         if not n_bytes:
             return
@@ -141,11 +141,11 @@ class Mirror:
 
     def _drop(self) -> None:
         """Remove versions beyond the retained ones and their bases."""
-        bases = self._bases()
+        bases = self._map_bases()
         for version in sorted(set(bases) - add_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]
-            self._files.pop(version_path(self._run, version), None)
-            shutil.rmtree(self.folder / version_path(self._run, version), ignore_errors=True)
+            self._files.pop(build_version_path(self._run, version), None)
+            shutil.rmtree(self.folder / build_version_path(self._run, version), ignore_errors=True)
 
     def _write(self, path: str, content: bytes) -> None:
         target = self.folder / path

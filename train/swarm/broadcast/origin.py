@@ -21,16 +21,16 @@ from train.swarm.broadcast.manifest import (
     LatestVersion,
     WeightShard,
     add_base_versions,
+    build_file_path,
+    build_latest_path,
+    build_manifest_path,
+    build_version_path,
     digest,
-    file_path,
     has_same_weights,
-    latest_path,
-    manifest_path,
     read_latest,
     read_manifest,
     sign_latest,
     sign_manifest,
-    version_path,
 )
 from train.swarm.signatures import BadSignature, public_key_bytes
 from train.weights.manifest import WeightManifest
@@ -69,7 +69,7 @@ class Origin:
         self._bases: dict[int, int | None] = {}  # base of each retained version
         self._last_full_version = 0
         self._ledger = b""
-        self._latest = self._load(latest_path(run), lambda signed: read_latest(signed, run, self._public_key))
+        self._latest = self._load(build_latest_path(run), lambda signed: read_latest(signed, run, self._public_key))
         if self._latest is not None:
             self._restore_bases(self._latest.version)
 
@@ -89,14 +89,14 @@ class Origin:
         Raises TransferError if the store cannot be written, and RunError if the version was published with other
         weights.
         """
-        manifest = self._published_manifest(weights)
+        manifest = self._load_published_manifest(weights)
         if self._latest is not None and weights.version <= self._latest.version:
             if weights.version == self._latest.version:
                 self._before = weights, folder
             return manifest
         if manifest is None:
             manifest = self._write(weights, folder)
-        signed = self._read(manifest_path(self._run, weights.version)) or b""
+        signed = self._read(build_manifest_path(self._run, weights.version)) or b""
         self._before = weights, folder
         self._record_base(manifest)
         self._latest = LatestVersion(self._run, weights.version, digest(signed), time.time())
@@ -112,9 +112,9 @@ class Origin:
         self._ledger = self._ledger if ledger_head is None else ledger_head
         if self._latest is not None:
             self._latest = replace(self._latest, issued_at=time.time(), ledger_head=self._ledger)
-            self._put(latest_path(self._run), sign_latest(self._latest, self._key))
+            self._put(build_latest_path(self._run), sign_latest(self._latest, self._key))
 
-    def _published_manifest(self, weights: WeightManifest) -> BroadcastManifest | None:
+    def _load_published_manifest(self, weights: WeightManifest) -> BroadcastManifest | None:
         """Return the stored manifest of a version; None if unpublished. Raises RunError if it has other weights."""
         manifest = self._load_manifest(weights.version)
         if manifest is not None and not has_same_weights(manifest.weights, weights):
@@ -126,7 +126,7 @@ class Origin:
 
     def _write(self, weights: WeightManifest, folder: Path) -> BroadcastManifest:
         """Write the files of a version, then its manifest."""
-        deltas = self._deltas(weights, folder)
+        deltas = self._make_deltas(weights, folder)
         shards = list[WeightShard]()
         for number, file in enumerate(weights.files):
             name = file.name if deltas is None else file.name + DELTA
@@ -134,7 +134,7 @@ class Origin:
             for offset in range(0, len(content), self._shard_bytes):
                 shard = content[offset : offset + self._shard_bytes]
                 shards.append(WeightShard(name, offset, len(shard), digest(shard)))
-            self._put(file_path(self._run, weights.version, name), content)
+            self._put(build_file_path(self._run, weights.version, name), content)
         base = None if deltas is None or self._before is None else self._before[0].version
         manifest = BroadcastManifest(
             run=self._run,
@@ -145,10 +145,10 @@ class Origin:
             next_full_version=(weights.version if base is None else self._last_full_version)
             + self._full_version_interval,
         )
-        self._put(manifest_path(self._run, weights.version), sign_manifest(manifest, self._key))
+        self._put(build_manifest_path(self._run, weights.version), sign_manifest(manifest, self._key))
         return manifest
 
-    def _deltas(self, weights: WeightManifest, folder: Path) -> list[bytes] | None:
+    def _make_deltas(self, weights: WeightManifest, folder: Path) -> list[bytes] | None:
         """Return the deltas from the previous version; None if a full version is due or deltas are too large."""
         if self._before is None or weights.version >= self._last_full_version + self._full_version_interval:
             return None
@@ -180,7 +180,7 @@ class Origin:
             self._remove(version)
 
     def _load_manifest(self, version: int) -> BroadcastManifest | None:
-        path = manifest_path(self._run, version)
+        path = build_manifest_path(self._run, version)
         return self._load(path, lambda signed: read_manifest(signed, self._run, version, self._public_key))
 
     def _load(self, path: str, read: Callable[[bytes], _Message]) -> _Message | None:
@@ -198,7 +198,7 @@ class Origin:
         except FileNotFoundError:
             return None
         except Exception as error:  # obstore's exceptions differ by store and failure
-            raise TransferError(f"cannot read {path}: {_first_line(error)}. Check the store.") from error
+            raise TransferError(f"cannot read {path}: {_extract_first_line(error)}. Check the store.") from error
 
     def _put(self, path: str, content: bytes) -> None:
         import obstore
@@ -206,7 +206,7 @@ class Origin:
         try:
             obstore.put(self._store, path, content)
         except Exception as error:  # as above
-            reason = _first_line(error)
+            reason = _extract_first_line(error)
             raise TransferError(f"cannot publish {path}: {reason}. Make room there, or check the store.") from error
 
     def _remove(self, version: int) -> None:
@@ -214,8 +214,8 @@ class Origin:
 
         try:
             # Delete the manifest first, so no client starts to download files that are being deleted.
-            obstore.delete(self._store, manifest_path(self._run, version))
-            found = obstore.list(self._store, prefix=version_path(self._run, version)).collect()
+            obstore.delete(self._store, build_manifest_path(self._run, version))
+            found = obstore.list(self._store, prefix=build_version_path(self._run, version)).collect()
             obstore.delete(self._store, [each["path"] for each in found])
         except Exception as error:  # as above; this only costs disk space
             log.warning("version %d of %s cannot be removed: %s", version, self._run, error)
@@ -233,10 +233,10 @@ def _open_store(url: str) -> "ObjectStore":
         return from_url(url)
     except Exception as error:  # as above
         raise ConfigError(
-            f"--store {url}: {_first_line(error)}. Give a URL such as s3://BUCKET/FOLDER or gs://BUCKET"
+            f"--store {url}: {_extract_first_line(error)}. Give a URL such as s3://BUCKET/FOLDER or gs://BUCKET"
         ) from error
 
 
-def _first_line(error: Exception) -> str:
+def _extract_first_line(error: Exception) -> str:
     """Return obstore's message without the dump that follows."""
     return str(error).partition("\n")[0]

@@ -105,9 +105,9 @@ class RelayApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._answer(scope)(scope, receive, send)
+            await self._respond(scope)(scope, receive, send)
 
-    def _answer(self, scope: Scope) -> Response:
+    def _respond(self, scope: Scope) -> Response:
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("a relay only sends files\n", 405)
         path = scope["path"]
@@ -134,7 +134,7 @@ class RelayApp:
             "cache-control": "no-cache" if path.endswith(_LATEST) else _IMMUTABLE,
             "content-length": str(stop - start),
         } | ({"content-range": f"bytes {start}-{stop - 1}/{size}"} if requested else {})
-        content = _chunks(file, start, stop if scope["method"] == "GET" else start)
+        content = _read_chunks(file, start, stop if scope["method"] == "GET" else start)
         return StreamingResponse(content, 206 if requested else 200, headers, "application/octet-stream")
 
     def _open(self, path: str, start: int, stop: int) -> BinaryIO:
@@ -145,7 +145,7 @@ class RelayApp:
         return (self._folder / path).open("rb")
 
 
-def _chunks(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
+def _read_chunks(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
     with file:
         file.seek(start)
         while content := file.read(min(_CHUNK_BYTES, stop - start)):
@@ -169,7 +169,7 @@ def open_listener(address: str) -> socket.socket:
         raise ConfigError(f"cannot listen on {address}: {error}. Choose another --listen.") from error
 
 
-def listener_url(listener: socket.socket) -> str:
+def format_listener_url(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

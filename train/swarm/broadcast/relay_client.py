@@ -15,10 +15,10 @@ from train.swarm.broadcast.manifest import (
     BroadcastManifest,
     LatestVersion,
     WeightShard,
+    build_file_path,
+    build_latest_path,
+    build_manifest_path,
     digest,
-    file_path,
-    latest_path,
-    manifest_path,
     read_latest,
     read_manifest,
 )
@@ -89,7 +89,7 @@ class RelayClient:
     def fetch_latest_by_relay(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
         """Request `latest` from all relays concurrently. Return the newest version of each, and the others' errors."""
         replies: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
-        pending = {url: SocketInterrupt() for url in self._relays.available()}
+        pending = {url: SocketInterrupt() for url in self._relays.list_available()}
         for url, cancel in pending.items():
             threading.Thread(
                 target=self._request_latest, args=(url, cancel, replies), name="latest", daemon=True
@@ -120,7 +120,9 @@ class RelayClient:
     ) -> None:
         client = self._clients[url]
         try:
-            signed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, interrupt=cancel)
+            signed = get(
+                client, build_latest_path(self._run), MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, interrupt=cancel
+            )
             latest = read_latest(signed, self._run, self._public_key)
         except (NotAvailable, RelayError, BadSignature) as error:
             replies.put((url, error))
@@ -130,7 +132,7 @@ class RelayClient:
 
     def _record_latest(self, latest: LatestVersion, signed: bytes) -> None:
         with self._lock:
-            if self._newest is None or _age(latest) > _age(self._newest[0]):
+            if self._newest is None or _get_recency(latest) > _get_recency(self._newest[0]):
                 self._newest = latest, signed
 
     def fetch_manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
@@ -151,7 +153,7 @@ class RelayClient:
         absent: set[str] = set()  # relays in `tried` that lack the manifest
         pause = _MIN_BACKOFF_SECONDS
         while (left := until - time.monotonic()) > 0:
-            available = set(self._relays.available())
+            available = set(self._relays.list_available())
             url = self._relays.choose(_SMALL_BYTES, available - tried)
             if url is None:
                 self._check_retained(version, absent)
@@ -161,7 +163,7 @@ class RelayClient:
                 absent.clear()
                 continue
             tried.add(url)
-            path, seconds = manifest_path(self._run, version), min(_SMALL_SECONDS, left)
+            path, seconds = build_manifest_path(self._run, version), min(_SMALL_SECONDS, left)
             try:
                 signed = get(self._clients[url], path, MAX_MANIFEST_BYTES, seconds=seconds)
                 self._check_newest(version, signed)
@@ -197,7 +199,7 @@ class RelayClient:
             self._relays.record_request_failure(url)
 
     def _describe(self, reasons: dict[str, str]) -> str:
-        pause = self._relays.seconds_until_available()
+        pause = self._relays.get_seconds_until_available()
         return format_reasons(reasons) + (f"; no relay is retried for {pause:.0f} s" if pause > 0 else "")
 
     def fetch_shards(self, manifest: BroadcastManifest, files: ShardFiles, deadline: TransferDeadline) -> None:
@@ -208,7 +210,7 @@ class RelayClient:
 
         def fetch_one(transfer: Transfer, shard: WeightShard) -> bytes:
             return get(
-                self._clients[transfer.url], file_path(self._run, manifest.version, shard.file), shard.length,
+                self._clients[transfer.url], build_file_path(self._run, manifest.version, shard.file), shard.length,
                 offset=shard.offset, seconds=transfer.deadline_seconds, interrupt=transfer.cancel,
                 on_progress=transfer.record_progress,
             )  # fmt: skip
@@ -217,5 +219,5 @@ class RelayClient:
         ShardDownload(self._relays, name, files, deadline, fetch_one).fetch(self._max_concurrent)
 
 
-def _age(latest: LatestVersion) -> tuple[int, float]:
+def _get_recency(latest: LatestVersion) -> tuple[int, float]:
     return latest.version, latest.issued_at

@@ -93,36 +93,38 @@ class RelaySelector:
         """All relays, including unavailable ones."""
         return tuple(self._relays)
 
-    def available(self) -> list[str]:
+    def list_available(self) -> list[str]:
         """Return the relays that are neither quarantined nor in backoff."""
         with self._lock:
-            return self._available()
+            return self._list_available()
 
     def choose(self, n_bytes: int, among: Collection[str]) -> str | None:
         """Return the relay with the shortest expected time, or rarely a random one; None if all are busy."""
         with self._lock:
             free = [
-                url for url in self._available() if url in among and self._relays[url].running < self._max_concurrent
+                url
+                for url in self._list_available()
+                if url in among and self._relays[url].running < self._max_concurrent
             ]
             if not free:
                 return None
             self._rng.shuffle(free)  # break ties at random
             if self._rng.random() < _EXPLORE_PROBABILITY:
                 return free[0]
-            return min(free, key=lambda url: self._seconds_for(url, n_bytes))
+            return min(free, key=lambda url: self._estimate_seconds(url, n_bytes))
 
-    def expected_seconds(self, url: str, n_bytes: int) -> float:
+    def estimate_seconds(self, url: str, n_bytes: int) -> float:
         """Return the expected duration of a new transfer, including the relay's transfers in progress."""
         with self._lock:
-            return self._seconds_for(url, n_bytes)
+            return self._estimate_seconds(url, n_bytes)
 
     def start_transfer(self, url: str, n_bytes: int) -> Transfer:
         """Start a transfer; `record_success`, `record_failure` or `record_cancelled` must end it."""
         with self._lock:
             relay = self._relays[url]
-            now, expected = self._clock(), self._seconds_for(url, n_bytes)
+            now, expected = self._clock(), self._estimate_seconds(url, n_bytes)
             self._add_transfers(relay, n_bytes, 1)
-            retry = _DEADLINE_FACTOR * relay.sending / (self._median_bandwidth() or _DEFAULT_BANDWIDTH)
+            retry = _DEADLINE_FACTOR * relay.sending / (self._compute_median_bandwidth() or _DEFAULT_BANDWIDTH)
             deadline = max(self._min_seconds, retry) * 2 ** min(relay.n_late, _MAX_DOUBLINGS)
             return Transfer(url, n_bytes, now, expected, deadline, relay.load)
 
@@ -170,22 +172,22 @@ class RelaySelector:
                 relay.unavailable_until = now + min(seconds, _MAX_QUARANTINE_SECONDS)
                 relay.n_quarantines += 1
 
-    def seconds_until_available(self) -> float:
+    def get_seconds_until_available(self) -> float:
         """Return the seconds until the first relay is available; 0 if one is."""
         with self._lock:
             return max(0.0, min(relay.unavailable_until for relay in self._relays.values()) - self._clock())
 
-    def _available(self) -> list[str]:
+    def _list_available(self) -> list[str]:
         now = self._clock()
         return [url for url, relay in self._relays.items() if relay.unavailable_until <= now]
 
-    def _median_bandwidth(self) -> float | None:
+    def _compute_median_bandwidth(self) -> float | None:
         bandwidths = [relay.bandwidth for relay in self._relays.values() if relay.bandwidth is not None]
         return statistics.median(bandwidths) if bandwidths else None
 
-    def _seconds_for(self, url: str, n_bytes: int) -> float:
+    def _estimate_seconds(self, url: str, n_bytes: int) -> float:
         relay = self._relays[url]
-        bandwidth = relay.bandwidth or self._median_bandwidth() or _DEFAULT_BANDWIDTH
+        bandwidth = relay.bandwidth or self._compute_median_bandwidth() or _DEFAULT_BANDWIDTH
         return (relay.sending + n_bytes) / (bandwidth * max(relay.success, _MIN_SUCCESS))
 
     def _add_transfers(self, relay: _Relay, n_bytes: int, n: int) -> None:

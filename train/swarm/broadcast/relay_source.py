@@ -53,7 +53,7 @@ class VersionStore:
 
         Raises TransferError if the relays do not send it in time, or the disk is full.
         """
-        deadline = TransferDeadline.after(seconds, stall_seconds)
+        deadline = TransferDeadline.from_now(seconds, stall_seconds)
         try:
             with self._folder.exclusive_lock(deadline.until):
                 deadline.record_progress()
@@ -66,7 +66,7 @@ class VersionStore:
             raise TransferError(
                 f"cannot store version {version} in {self._folder.path}: {error}. Make room there."
             ) from error
-        return self._path(version), manifest
+        return self._locate_version(version), manifest
 
     def close(self) -> None:
         """Remove versions that no process uses. The folders returned by `fetch` are invalid afterwards."""
@@ -86,10 +86,10 @@ class VersionStore:
         """
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
-        while wanted is not None and not (trust_disk and chain and self._path(wanted).is_dir()):
-            manifest, _ = self._download.fetch_manifest(wanted, seconds=deadline.remaining())
+        while wanted is not None and not (trust_disk and chain and self._locate_version(wanted).is_dir()):
+            manifest, _ = self._download.fetch_manifest(wanted, seconds=deadline.get_remaining_seconds())
             chain.append(manifest)
-            if wanted == version and trust_disk and _has_valid_files(manifest, self._path(version)):
+            if wanted == version and trust_disk and _has_valid_files(manifest, self._locate_version(version)):
                 return manifest
             wanted = manifest.base
         intermediate: int | None = None
@@ -102,19 +102,19 @@ class VersionStore:
 
     def _complete(self, manifest: BroadcastManifest, deadline: TransferDeadline) -> bool:
         """Fetch a version whose base is on the disk. Return False if its files are already valid."""
-        folder = self._path(manifest.version)
+        folder = self._locate_version(manifest.version)
         if _has_valid_files(manifest, folder):
             return False
-        part = self._folder.partial_folder(folder.name)
+        part = self._folder.locate_partial(folder.name)
         part.mkdir(exist_ok=True)
         for damaged in folder.glob("*"):  # reuse its valid shards
             damaged.replace(part / damaged.name)
         shutil.rmtree(folder, ignore_errors=True)
         self._download.fetch_shards(manifest, ShardFiles(part, manifest.shards), deadline)
         if manifest.base is not None:
-            _apply(manifest, self._path(manifest.base), part)
+            _apply(manifest, self._locate_version(manifest.base), part)
         for file in manifest.weights.files:
-            if _digest(part / file.name) != file.blake3:
+            if _hash_file(part / file.name) != file.blake3:
                 shutil.rmtree(part)
                 raise BadDelta(f"{file.name} of version {manifest.version} differs from its digest in the manifest")
         for delta in part.glob(f"*{DELTA}"):
@@ -122,7 +122,7 @@ class VersionStore:
         part.rename(folder)
         return True
 
-    def _path(self, version: int) -> Path:
+    def _locate_version(self, version: int) -> Path:
         return self._folder.path / _name(version)
 
 
@@ -141,10 +141,10 @@ def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
 
 def _has_valid_files(manifest: BroadcastManifest, folder: Path) -> bool:
     files = manifest.weights.files
-    return all((folder / file.name).is_file() and _digest(folder / file.name) == file.blake3 for file in files)
+    return all((folder / file.name).is_file() and _hash_file(folder / file.name) == file.blake3 for file in files)
 
 
-def _digest(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     return blake3(max_threads=blake3.AUTO).update_mmap(path).hexdigest()
 
 
@@ -169,16 +169,16 @@ class RelaySource:
         self._latest_path = folder / "latest"
         self._download.load_last_seen(self._latest_path)
 
-    def latest(self) -> LatestVersion:
+    def fetch_latest(self) -> LatestVersion:
         """Return the newest version, and store it for the next process. Raises TransferError."""
         latest, signed = self._download.fetch_signed_latest()
         with suppress(OSError):  # optional: it only protects the next process from an older `latest`
             write_atomic(self._latest_path, signed)
         return latest
 
-    def newest_manifest(self) -> WeightManifest:
+    def fetch_newest_manifest(self) -> WeightManifest:
         """Return the manifest of the newest version. Raises TransferError if no relay has it."""
-        return self._manifest(self.latest().version, _MANIFEST_SECONDS).weights
+        return self._fetch_manifest(self.fetch_latest().version, _MANIFEST_SECONDS).weights
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Fetch a version, unless it is on the disk.
@@ -187,7 +187,7 @@ class RelaySource:
         """
         with suppress(TransferError):  # relays may have no version yet
             self._download.fetch_latest()  # a version that all relays have dropped then fails immediately
-        broadcast = self._manifest(manifest.version, self._stall_seconds)
+        broadcast = self._fetch_manifest(manifest.version, self._stall_seconds)
         if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
                 f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
@@ -201,7 +201,7 @@ class RelaySource:
         self._download.close()
         self._versions.close()
 
-    def _manifest(self, version: int, seconds: float) -> BroadcastManifest:
+    def _fetch_manifest(self, version: int, seconds: float) -> BroadcastManifest:
         return self._download.fetch_manifest(version, seconds=seconds)[0]
 
 
@@ -218,9 +218,9 @@ class RelaySourceFactory:
 
     def __call__(self, spec: EngineSpec) -> RelaySource:
         run = sanitize_run_name(spec.run)
-        return RelaySource(self.relays, run, self.public_key, shared_folder(run, self.public_key))
+        return RelaySource(self.relays, run, self.public_key, locate_shared_folder(run, self.public_key))
 
 
-def shared_folder(run: str, public_key: bytes) -> Path:
+def locate_shared_folder(run: str, public_key: bytes) -> Path:
     """Return the folder shared by all workers of this user for the run."""
     return default_folder(f"relays-{blake3(public_key + run.encode()).hexdigest(8)}")

@@ -46,14 +46,14 @@ class TransferDeadline:
     progress_at: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def after(cls, seconds: float, stall_seconds: float = inf) -> "TransferDeadline":
+    def from_now(cls, seconds: float, stall_seconds: float = inf) -> "TransferDeadline":
         """Return the deadline of a transfer that starts now."""
         return cls(time.monotonic() + seconds, stall_seconds)
 
     def record_progress(self) -> None:
         self.progress_at = time.monotonic()
 
-    def remaining(self) -> float:
+    def get_remaining_seconds(self) -> float:
         """Return the seconds until the deadline without further progress, at least 0."""
         return max(0.0, min(self.until, self.progress_at + self.stall_seconds) - time.monotonic())
 
@@ -100,7 +100,7 @@ class ShardFiles:
         shard = self.shards[number]
         if number not in self._missing[shard.file]:
             return
-        with self._hidden(shard.file).open("r+b") as file:
+        with self._locate_hidden(shard.file).open("r+b") as file:
             file.seek(shard.offset)
             file.write(content)
         with self._lock:
@@ -115,14 +115,14 @@ class ShardFiles:
                 shard.offset < stop and start < shard.offset + shard.length for shard in missing.values()
             ):
                 return None
-            return self._hidden(name)
+            return self._locate_hidden(name)
 
     def _open(self, name: str) -> None:
         """Create a file of full size, or find the valid shards of an existing one."""
         missing = self._missing[name]
         if (self._folder / name).exists():
-            (self._folder / name).replace(self._hidden(name))
-        with self._hidden(name).open("a+b") as file:
+            (self._folder / name).replace(self._locate_hidden(name))
+        with self._locate_hidden(name).open("a+b") as file:
             is_new = file.seek(0, SEEK_END) == 0
             file.truncate(sum(shard.length for shard in missing.values()))
             for number, shard in () if is_new else tuple(missing.items()):
@@ -134,9 +134,9 @@ class ShardFiles:
     def _finish(self, name: str) -> None:
         """Rename a complete file to its final name."""
         if not self._missing[name]:
-            self._hidden(name).replace(self._folder / name)
+            self._locate_hidden(name).replace(self._folder / name)
 
-    def _hidden(self, name: str) -> Path:
+    def _locate_hidden(self, name: str) -> Path:
         return self._folder / f".{name}"
 
 
@@ -178,7 +178,7 @@ class ShardDownload:
             thread.start()
         try:
             with self._changed:
-                while self._unwritten and self._error is None and (seconds := self._deadline.remaining()):
+                while self._unwritten and self._error is None and (seconds := self._deadline.get_remaining_seconds()):
                     self._changed.wait(min(seconds, _MAX_WAIT_SECONDS))
         finally:
             self._cancel_all()
@@ -229,29 +229,29 @@ class ShardDownload:
 
     def _choose_waiting(self) -> tuple[int, str] | None:
         """Return a shard without a request, and a relay for it."""
-        available = self._relays.available()
+        available = self._relays.list_available()
         for shard in islice(self._waiting, _MAX_SCANNED_SHARDS):
-            if url := self._relays.choose(self._shards[shard].length, self._candidates(shard, available)):
+            if url := self._relays.choose(self._shards[shard].length, self._list_candidates(shard, available)):
                 return shard, url
         return None
 
     def _choose_late(self) -> tuple[int, str] | None:
         """Return the shard with the longest remaining time, and a relay expected to be faster."""
-        available, now, best = self._relays.available(), time.monotonic(), None
+        available, now, best = self._relays.list_available(), time.monotonic(), None
         for shard, running in self._running.items():
             if len(running) != 1 or shard not in self._missing:
                 continue
             passed = now - running[0].started_at
             remaining = running[0].expected_seconds - passed
             remaining = remaining if remaining > 0 else passed  # an overdue transfer may take as long again
-            others = [url for url in self._candidates(shard, available) if url != running[0].url]
+            others = [url for url in self._list_candidates(shard, available) if url != running[0].url]
             size = self._shards[shard].length
             url = self._relays.choose(size, others)
-            if url is not None and self._relays.expected_seconds(url, size) < _MAX_SECOND_SHARE * remaining:
+            if url is not None and self._relays.estimate_seconds(url, size) < _MAX_SECOND_SHARE * remaining:
                 best = max(best or (0.0, 0, ""), (remaining, shard, url))
         return None if best is None else (best[1], best[2])
 
-    def _candidates(self, shard: int, available: list[str]) -> list[str]:
+    def _list_candidates(self, shard: int, available: list[str]) -> list[str]:
         """Return the available relays without a backoff for this shard."""
         now = time.monotonic()
         busy = {transfer.url for running in self._running.values() for transfer in running}

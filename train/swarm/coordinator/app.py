@@ -93,11 +93,11 @@ class CoordinatorApp:
             "work": (LeaseRequest, lambda call, message: coordinator.request_leases(call.head.node, message)),
             "beat": (Heartbeat, lambda call, message: coordinator.heartbeat(call.head.node, message)),
             "leave": (ReleaseRequest, lambda call, message: coordinator.release(call.head.node, message)),
-            "step": (None, lambda call, _: coordinator.latest_version()),
+            "step": (None, lambda call, _: coordinator.get_latest_version()),
             "job": (None, lambda call, _: coordinator.assign_job(call.head.node)),
             "file": (None, lambda call, _: coordinator.read_file(call.head.node, call.lease)),
             "ban": (Ban, lambda call, message: coordinator.ban(message)),
-            "status": (None, lambda call, _: coordinator.status()),
+            "status": (None, lambda call, _: coordinator.get_status()),
         }
         self._other_calls: Mapping[str, Callable[[_Call], Awaitable[Any]]] = {
             "join": self._join, "answers": self._accept_results, "verdict": self._accept_verdict
@@ -125,7 +125,7 @@ class CoordinatorApp:
             return PlainTextResponse("not found\n", HTTPStatus.NOT_FOUND)
         if not hmac.compare_digest(request.query_params.get("token", "").encode(), self._page_token):
             return PlainTextResponse("curate swarm status FOLDER prints the address of this page\n", 403)
-        status = await self._call(self._coordinator.status)
+        status = await self._call(self._coordinator.get_status)
         return HTMLResponse(render_status_page(status), headers=SECURITY_HEADERS)
 
     # --- calls ---
@@ -135,7 +135,7 @@ class CoordinatorApp:
         try:
             call = self._verify(request)
         except ServiceError as refusal:
-            return _refusal_response(refusal)
+            return _respond_with_refusal(refusal)
         try:
             self._admit(call)
             content = await self._other_calls.get(call.name, self._run_handler)(call)
@@ -145,9 +145,9 @@ class CoordinatorApp:
         except StaleIncarnation as error:
             reply = JSONResponse({"detail": str(error), "start": self._nonces.start.hex()}, EARLIER_START)
         except ServiceError as refusal:
-            reply = _refusal_response(refusal)
+            reply = _respond_with_refusal(refusal)
         except RunError as error:
-            reply = _refusal_response(SandboxFailed(str(error), retry_after=5))
+            reply = _respond_with_refusal(SandboxFailed(str(error), retry_after=5))
         reply.headers.update(sign_reply(call.signature, reply.status_code, bytes(reply.body), self._key))
         return reply
 
@@ -210,7 +210,7 @@ class CoordinatorApp:
             raise RetryLater("this node already sends a body with results", 2)
         self._uploading.add(node)
         try:
-            max_bytes = await self._call(lambda: coordinator.max_results_bytes(node))
+            max_bytes = await self._call(lambda: coordinator.begin_upload(node))
             if max_bytes is None:
                 await read_body(call.request, _DISCARDED_BYTES, keep=False)
                 raise NotFound("this node has held no lease since the coordinator started; its results are stale")
@@ -231,7 +231,7 @@ class CoordinatorApp:
 
     async def _accept_verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
-        max_bytes = await self._call(lambda: coordinator.max_verdict_bytes(node, call.lease))
+        max_bytes = await self._call(lambda: coordinator.get_max_verdict_bytes(node, call.lease))
         if max_bytes is None:  # the file was reassigned, or its lease has ended
             await read_body(call.request, _DISCARDED_BYTES, keep=False)
             return
@@ -271,6 +271,6 @@ def _decode(body: bytes, kind: Any) -> Any:
         ) from None
 
 
-def _refusal_response(refusal: ServiceError) -> Response:
+def _respond_with_refusal(refusal: ServiceError) -> Response:
     headers = {} if refusal.retry_after is None else {"retry-after": str(refusal.retry_after)}
     return JSONResponse({"detail": str(refusal), "error": refusal.error}, refusal.status, headers)

@@ -87,10 +87,13 @@ class Coordinator:
             fail,
         )
         self._lock = threading.RLock()
-        with ledger.transaction():
+        with ledger.begin_transaction():
             self._state = CoordinatorState(settings, ledger, time.monotonic())
         self._trainer = ControllerLink(
-            controller, open_leases=self._open_lease_keys, on_unwanted=self._cancel, version=lambda: self._state.version
+            controller,
+            open_leases=self._list_open_lease_keys,
+            on_unwanted=self._cancel,
+            version=lambda: self._state.version,
         )
         self._requesting: set[bytes] = set()  # nodes with a request to the trainer in progress
         self._completions_per_group = 1  # until the first lease
@@ -149,7 +152,7 @@ class Coordinator:
         if not join.engine:
             return JoinResponse(self._signed_settings)
         is_valid = time.time() < invite.expires_at
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             digest = blake3(invite.id).digest()  # the same id can be encoded in several ways
             state.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
@@ -157,8 +160,8 @@ class Coordinator:
 
     def request_leases(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
         """Lease groups of the trainer to a node. Raises NotJoined and Forbidden."""
-        with self._locked_transaction() as (state, now):
-            budget = state.free_capacity(key)
+        with self._begin_transaction() as (state, now):
+            budget = state.compute_free_capacity(key)
             if state.has_ended:
                 state.members[key].notified_of_end = True
                 return LeaseResponse(run_ended=True)
@@ -175,7 +178,7 @@ class Coordinator:
 
     def _request_from_trainer(self, key: bytes, request: LeaseRequest) -> LeaseResponse:
         trainer_leases = self._trainer.request_leases(request)
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             n_seeds = [len(lease.seeds) for lease in trainer_leases]
             self._completions_per_group = max(n_seeds, default=self._completions_per_group)
             granted = [state.grant(key, lease, now) for lease in trainer_leases]
@@ -185,17 +188,17 @@ class Coordinator:
 
     def heartbeat(self, key: bytes, beat: Heartbeat) -> HeartbeatResponse:
         """Process a node's heartbeat. Raises NotJoined and Forbidden."""
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             return state.heartbeat(key, beat, now)
 
     def release(self, key: bytes, leaving: ReleaseRequest) -> None:
         """Release some leases of a node, or a node or verifier that leaves."""
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             state.release(key, leaving.leases, now)
 
-    def max_results_bytes(self, key: bytes) -> int | None:
+    def begin_upload(self, key: bytes) -> int | None:
         """Return the maximum size of a body with results; None if the node has held no lease since the start."""
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             return state.begin_upload(key, now + MAX_UPLOAD_SECONDS)
 
     def submit_results(self, key: bytes, request: SubmitRequest) -> list[ResultStatus]:
@@ -210,19 +213,19 @@ class Coordinator:
         return [next(statuses[result.group]) for result in request.results]
 
     def _store_results(self, key: bytes, group: int, results: Sequence[SampleResult]) -> list[ResultStatus]:
-        with self._locked_transaction() as (state, now):
-            lease = state.held_lease(key, group, now)
+        with self._begin_transaction() as (state, now):
+            lease = state.record_held_lease(key, group, now)
             if lease is None:
-                return [state.late_status(key, group)] * len(results)
+                return [state.get_late_status(key, group)] * len(results)
         try:
             statuses = self._result_store.add(
                 lease, results
-            )  # outside `_locked_transaction`, whose errors end the coordinator
+            )  # outside `_begin_transaction`, whose errors end the coordinator
             if not self._result_store.is_complete(lease) or (content := self._result_store.read(group)) is None:
                 return statuses
             found, digest = decode_lease_file(content, lease, self.settings), blake3(content).digest()
             verdict = found if isinstance(found, LeaseVerdict) else None
-            with self._locked_transaction() as (state, now):
+            with self._begin_transaction() as (state, now):
                 status = state.submit(key, group, len(content), digest, now, verdict)
             return statuses if status in ("taken", "again") else [status] * len(results)
         except InvalidResults as error:
@@ -234,15 +237,15 @@ class Coordinator:
 
     def reject_body(self, key: bytes) -> None:
         """Reject the first open lease of a node for an invalid body."""
-        group = self._state.first_open_lease(key)
+        group = self._state.find_open_lease(key)
         if group is not None:
             self._reject(key, group, "file")
 
     def _reject(self, key: bytes, group: int, reason: Reason) -> None:
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             state.reject(key, group, LeaseVerdict("hard", reason), now)
 
-    def latest_version(self) -> LatestVersion:
+    def get_latest_version(self) -> LatestVersion:
         """Return the newest version, and the head of the ledger. Raises RetryLater if none is published yet."""
         latest = self._latest()
         if latest is None:
@@ -253,26 +256,26 @@ class Coordinator:
 
     def assign_job(self, key: bytes) -> VerificationJobResponse:
         """Assign a file to a verifier. Raises NotJoined and Forbidden."""
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             return state.assign_job(key, now)
 
     def read_file(self, key: bytes, lease: int) -> bytes:
         """Return the completions of a lease as a file. Raises NotJoined, Forbidden, and NotFound."""
-        with self._locked_transaction() as (state, now):
-            digest = state.claimed_file_digest(key, lease, now)
+        with self._begin_transaction() as (state, now):
+            digest = state.get_claimed_digest(key, lease, now)
             content = None if digest is None else self._result_store.read(lease)
         if content is None:
             raise NotFound("this verifier no longer has that lease")
         return content
 
-    def max_verdict_bytes(self, key: bytes, lease: int) -> int | None:
+    def get_max_verdict_bytes(self, key: bytes, lease: int) -> int | None:
         """Return the maximum size of a verdict; None if this verifier no longer has the lease."""
-        with self._locked_transaction() as (state, now):
-            return None if state.claimed_file_digest(key, lease, now) is None else state.max_body_bytes(lease)
+        with self._begin_transaction() as (state, now):
+            return None if state.get_claimed_digest(key, lease, now) is None else state.get_max_body_bytes(lease)
 
     def submit_verdict(self, key: bytes, lease: int, verified: VerificationResult) -> None:
         """Record a verdict. Raises NotJoined and Forbidden."""
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             state.record_verdict(key, lease, verified, now)
         verdict = verified.verdict
         log.info("lease %d: %s %s %s", lease, verdict.outcome, verdict.reason, verified.figures)
@@ -281,22 +284,22 @@ class Coordinator:
 
     def ban(self, ban: Ban) -> None:
         """Ban a node. Raises NotFound if it has never joined."""
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             state.ban(ban.node, now)
 
-    def status(self) -> SwarmStatus:
+    def get_status(self) -> SwarmStatus:
         relays = self._relays()
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             return build_status(state, self._ledger, self.settings.run, relays, now)
 
     # --- inside ---
 
     @contextmanager
-    def _locked_transaction(self) -> Iterator[tuple[CoordinatorState, float]]:
+    def _begin_transaction(self) -> Iterator[tuple[CoordinatorState, float]]:
         """Hold the lock, write all changes of the block to the ledger, and then queue their messages."""
         with self._lock:
             try:
-                with self._ledger.transaction():
+                with self._ledger.begin_transaction():
                     yield self._state, time.monotonic()
             except RunError as error:
                 self._fail(error)
@@ -310,12 +313,12 @@ class Coordinator:
             state.leases_to_release.clear()
             state.discarded.clear()
 
-    def _open_lease_keys(self) -> tuple[LeaseKey, ...]:
+    def _list_open_lease_keys(self) -> tuple[LeaseKey, ...]:
         with self._lock:
-            return self._state.open_lease_keys()
+            return self._state.list_open_lease_keys()
 
     def _cancel(self, keys: Collection[LeaseKey]) -> None:
-        with self._locked_transaction() as (state, now):
+        with self._begin_transaction() as (state, now):
             state.cancel(keys, now)
             state.has_ended = state.has_ended or self._trainer.has_ended
 
@@ -323,7 +326,7 @@ class Coordinator:
         before = time.monotonic()
         while not stop.wait(_CLOCK_SECONDS):
             latest = self._latest()
-            with self._locked_transaction() as (state, now):
+            with self._begin_transaction() as (state, now):
                 if now - before > _STALL_SECONDS:
                     log.warning("this process paused for %.0f s; all deadlines are extended", now - before)
                     state.extend_deadlines(now - before)

@@ -41,7 +41,7 @@ from train.swarm.broadcast.request import replace_nonprintable
 from train.swarm.coordinator.intake import Forbidden, NotFound, NotJoined, RetryLater
 from train.swarm.coordinator.lease_lifecycle import VERIFY_SECONDS, LeaseState, TrackedLease
 from train.swarm.invites import Invite
-from train.swarm.lease_file import check_results, convert_for_trainer, max_file_bytes
+from train.swarm.lease_file import check_results, compute_max_file_bytes, convert_for_trainer
 from train.swarm.ledger import Ledger
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
 from train.swarm.node_lifecycle import VERDICT_EVENTS, NodeEffect, NodeEvent, NodeLifecycle, NodeState
@@ -171,7 +171,7 @@ class CoordinatorState:
     # --- nodes ---
 
     def has_member(self, key: bytes) -> bool:
-        return self._ledger.account(key).role is not None
+        return self._ledger.get_account(key).role is not None
 
     def join(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float, *,
              is_valid: bool) -> None:  # fmt: skip
@@ -182,7 +182,7 @@ class CoordinatorState:
 
         Raises Forbidden and RetryLater.
         """
-        owner, role = self._ledger.accounts.owners.get(digest), self._ledger.account(key).role or invite.role
+        owner, role = self._ledger.accounts.owners.get(digest), self._ledger.get_account(key).role or invite.role
         if owner not in (None, key):
             raise Forbidden("another key has used this invite; ask for a new one")
         if owner is None and not is_valid:
@@ -194,7 +194,7 @@ class CoordinatorState:
         if role == "node" and not self._has_thresholds_for(engine):
             raise Forbidden(
                 f"this run was not calibrated for engines of the kind {engine.split()[0]}; it takes "
-                + ", ".join(sorted(self._calibrated_kinds()))
+                + ", ".join(sorted(self._find_calibrated_kinds()))
             )
         if role == "verifier":
             self._join_verifier(key, digest, now)
@@ -213,7 +213,7 @@ class CoordinatorState:
             record = self._records.get(lease)
             if record is None:  # an earlier lease in this loop has suspended the node
                 continue
-            if _node_key(lease) in running:
+            if _make_lease_key(lease) in running:
                 record.last_named, record.is_held = now, True
             elif now - record.last_named >= _UNNAMED_LEASE_SECONDS:
                 n_lost = 1 + len(member.lifecycle.recent_soft_rejections) // 20
@@ -223,7 +223,7 @@ class CoordinatorState:
         verdicts = tuple(member.unsent_verdicts)
         member.unsent_verdicts.clear()
         member.notified_of_end = self.has_ended
-        drop = running if self.has_ended else running - set(map(_node_key, member.leases))
+        drop = running if self.has_ended else running - set(map(_make_lease_key, member.leases))
         return HeartbeatResponse(tuple(sorted(drop)), self.has_ended, verdicts)
 
     def release(self, key: bytes, leases: Collection[LeaseKey] | None, now: float) -> None:
@@ -234,8 +234,8 @@ class CoordinatorState:
         if self.verifiers.pop(key, None) is not None:
             self._requeue(key, now)
         elif key in self.members:
-            held = self._open_leases(self.members[key])
-            abandoned = held[:1] if leases is None else [lease for lease in held if _node_key(lease) in leases]
+            held = self._list_open_leases(self.members[key])
+            abandoned = held[:1] if leases is None else [lease for lease in held if _make_lease_key(lease) in leases]
             for lease in abandoned:
                 self._apply(_LeaseChange(lease, TrackedLease.abandon), now)
             if leases is None:
@@ -249,7 +249,7 @@ class CoordinatorState:
 
     # --- leases ---
 
-    def free_capacity(self, key: bytes) -> int:
+    def compute_free_capacity(self, key: bytes) -> int:
         """Return the number of further groups for a node, which grows with its accepted leases.
 
         Raises NotJoined and Forbidden.
@@ -260,7 +260,7 @@ class CoordinatorState:
             return 1 - len(member.leases)
         if not member.lifecycle.may_lease:
             return 0
-        account = self._ledger.account(key)
+        account = self._ledger.get_account(key)
         limit = min(ceil(_MAX_LEASES * account.reputation), 1 + account.verdict_counts.get("accepted", 0) // 2)
         return min(max(1, limit) - n_open, 3 * _MAX_LEASES - len(member.leases))
 
@@ -303,7 +303,7 @@ class CoordinatorState:
                 record.last_named = max(record.last_named, deadline)
         return member.max_body_bytes
 
-    def held_lease(self, key: bytes, lease: int, now: float) -> Lease | None:
+    def record_held_lease(self, key: bytes, lease: int, now: float) -> Lease | None:
         """Record that a node named a lease, and return it as leased to the node; None if it has another holder."""
         record = self._records.get(lease)
         if record is None or record.node != key:
@@ -311,7 +311,7 @@ class CoordinatorState:
         record.last_named, record.is_held = max(record.last_named, now), True
         return record.node_lease
 
-    def late_status(self, key: bytes, lease: int) -> ResultStatus:
+    def get_late_status(self, key: bytes, lease: int) -> ResultStatus:
         """Return the status of a result for a lease that has ended or is not this node's.
 
         "stale" for leases from before a restart, which are unknown.
@@ -319,10 +319,10 @@ class CoordinatorState:
         node, digest = self._finished.get(lease, (b"", b""))
         return "again" if node == key and digest else "stale"
 
-    def first_open_lease(self, key: bytes) -> int | None:
+    def find_open_lease(self, key: bytes) -> int | None:
         """Return a lease of a node with missing completions; None if there is none."""
         member = self.members.get(key)
-        return next(iter(self._open_leases(member)), None) if member else None
+        return next(iter(self._list_open_leases(member)), None) if member else None
 
     def submit(
         self, key: bytes, lease: int, n_bytes: int, digest: bytes, now: float, verdict: LeaseVerdict | None = None
@@ -364,7 +364,7 @@ class CoordinatorState:
             if record.key in cancelled:
                 self._apply(_LeaseChange(lease, TrackedLease.cancel, is_wanted=False), now)
 
-    def open_lease_keys(self) -> tuple[LeaseKey, ...]:
+    def list_open_lease_keys(self) -> tuple[LeaseKey, ...]:
         """Return the trainer's keys of the groups without a verdict."""
         return tuple(record.key for record in self._records.values())
 
@@ -390,7 +390,7 @@ class CoordinatorState:
                 )
         return VerificationJobResponse(run_ended=self.has_ended)
 
-    def claimed_file_digest(self, key: bytes, lease: int, now: float) -> bytes | None:
+    def get_claimed_digest(self, key: bytes, lease: int, now: float) -> bytes | None:
         """Return the digest of a file claimed by this verifier, else None. Raises NotJoined and Forbidden."""
         self._require_verifier(key).last_seen = now
         record = self._records.get(lease)
@@ -398,11 +398,11 @@ class CoordinatorState:
             return None
         return record.state.blake3
 
-    def max_body_bytes(self, lease: int) -> int:
+    def get_max_body_bytes(self, lease: int) -> int:
         """Return the maximum size of a file or a verdict."""
-        return max_file_bytes(self._records[lease].trainer_lease)
+        return compute_max_file_bytes(self._records[lease].trainer_lease)
 
-    def n_verifiers(self, now: float) -> int:
+    def count_verifiers(self, now: float) -> int:
         """Return the number of recently active verifiers."""
         return sum(now - verifier.last_seen < VERIFY_SECONDS for verifier in self.verifiers.values())
 
@@ -416,7 +416,7 @@ class CoordinatorState:
 
         Raises NotJoined and Forbidden.
         """
-        if self.claimed_file_digest(key, lease, now) is None:
+        if self.get_claimed_digest(key, lease, now) is None:
             return
         record = self._records[lease]
         verdict = verified.verdict
@@ -454,7 +454,7 @@ class CoordinatorState:
             self._ledger.append(PublishEntry(version, manifest))
             self.version = version
 
-    def lease_counts(self) -> dict[str, int]:
+    def count_leases(self) -> dict[str, int]:
         """Count open and ended leases by state."""
         return dict(self._finished_counts + Counter(record.state.state.value for record in self._records.values()))
 
@@ -467,7 +467,7 @@ class CoordinatorState:
             if account.role == "node":  # heartbeats before the restart are unknown
                 self.members[key] = member = NodeMember(replace(account.lifecycle, last_heartbeat=now))
                 if member.lifecycle.state is NodeState.SUSPENDED:
-                    member.suspended_until = now + _suspension_seconds(account)
+                    member.suspended_until = now + _compute_suspension_seconds(account)
         for lease, node in list(accounts.open_leases.items()):
             self._ledger.append(VerdictEntry(node, lease, "unknown", "restarted"))
 
@@ -480,13 +480,13 @@ class CoordinatorState:
     def _join_node(self, key: bytes, invite: Invite, digest: bytes, engine: str, hardware: str, now: float) -> None:
         member = self.members.get(key) or NodeMember(NodeLifecycle())
         if member.lifecycle.state is NodeState.BANNED:
-            raise Forbidden(_describe_exclusion(self._ledger.account(key)))
+            raise Forbidden(_describe_exclusion(self._ledger.get_account(key)))
         if member.lifecycle.state is NodeState.SUSPENDED and now < member.suspended_until:
             seconds = ceil(member.suspended_until - now)
             raise RetryLater(
-                f"{_describe_exclusion(self._ledger.account(key))}. It may join again in {seconds} s", seconds
+                f"{_describe_exclusion(self._ledger.get_account(key))}. It may join again in {seconds} s", seconds
             )
-        joined, _ = node_lifecycle.next_state(member.lifecycle, NodeEvent.JOIN, now)
+        joined, _ = node_lifecycle.apply_event(member.lifecycle, NodeEvent.JOIN, now)
         is_new, rejoins = digest not in self._ledger.accounts.owners, joined.state is not member.lifecycle.state
         if rejoins or is_new:
             self._ledger.append(JoinEntry(key, digest))
@@ -506,9 +506,9 @@ class CoordinatorState:
     def _require_alive(self, key: bytes) -> NodeMember:
         member = self.members.get(key)
         if member is not None and member.lifecycle.state is NodeState.BANNED:
-            raise Forbidden(_describe_exclusion(self._ledger.account(key)))
+            raise Forbidden(_describe_exclusion(self._ledger.get_account(key)))
         if member is not None and member.lifecycle.state is NodeState.SUSPENDED:
-            raise NotJoined(f"{_describe_exclusion(self._ledger.account(key))}; join again")
+            raise NotJoined(f"{_describe_exclusion(self._ledger.get_account(key))}; join again")
         if member is None or not member.is_connected or not member.lifecycle.is_alive:
             raise NotJoined("the coordinator does not list this node as alive; join again")
         return member
@@ -531,7 +531,7 @@ class CoordinatorState:
         self._records[number] = _OpenLease(node_lease, lease, key, TrackedLease(now + seconds), now)
         member = self.members[key]
         member.leases.add(number)
-        member.max_body_bytes = max(member.max_body_bytes, max_file_bytes(node_lease))
+        member.max_body_bytes = max(member.max_body_bytes, compute_max_file_bytes(node_lease))
         return node_lease
 
     def _lease_seconds(self, key: bytes, lease: Lease) -> float:
@@ -542,7 +542,7 @@ class CoordinatorState:
         usual, speed = self._settings.lease_seconds, self.members[key].tokens_per_second
         if speed <= 0:
             return usual
-        leases = [lease, *(self._records[each].trainer_lease for each in self._open_leases(self.members[key]))]
+        leases = [lease, *(self._records[each].trainer_lease for each in self._list_open_leases(self.members[key]))]
         n_tokens = sum(len(one.seeds) * one.sampling_params.max_tokens for one in leases)
         return min(max(usual, _SPEED_MARGIN * n_tokens / speed), _MAX_LEASE_FACTOR * usual)
 
@@ -582,7 +582,7 @@ class CoordinatorState:
         if len(self._finished) > _MAX_FINISHED:
             self._finished.popitem(last=False)
         member.leases.discard(lease)
-        member.unsent_verdicts.append((_node_key(lease), verdict))
+        member.unsent_verdicts.append((_make_lease_key(lease), verdict))
         self.discarded.append(lease)
         self.verdicts[verdict.reason] += 1
         self._finished_counts[record.state.state.value] += 1
@@ -598,13 +598,13 @@ class CoordinatorState:
     def _change_node(self, change: _NodeChange, now: float) -> list[_Change]:
         key, member = change.node, self.members[change.node]
         before = member.lifecycle.state
-        member.lifecycle, effects = node_lifecycle.next_state(member.lifecycle, change.event, now)
+        member.lifecycle, effects = node_lifecycle.apply_event(member.lifecycle, change.event, now)
         after = member.lifecycle.state
         if after is not before and after in _INACTIVE:
             self._ledger.append(LeaveEntry(key, after.value))  # type: ignore[arg-type]
         if after is NodeState.SUSPENDED and before is not after:
-            member.suspended_until = now + _suspension_seconds(self._ledger.account(key))
-        if NodeEffect.SLASH in effects and (stake := self._ledger.account(key).stake) > 0:
+            member.suspended_until = now + _compute_suspension_seconds(self._ledger.get_account(key))
+        if NodeEffect.SLASH in effects and (stake := self._ledger.get_account(key).stake) > 0:
             self._ledger.append(SlashEntry(key, stake, change.reason or "operator"))
         return self._end_leases(member, after) if NodeEffect.FREE_LEASES in effects else []
 
@@ -613,14 +613,14 @@ class CoordinatorState:
         if state is NodeState.BANNED:
             return [_LeaseChange(lease, TrackedLease.revoke) for lease in member.leases]
         is_silent = state in (NodeState.UNHEALTHY, NodeState.DEAD)
-        held = [lease for lease in self._open_leases(member) if self._records[lease].is_held]
+        held = [lease for lease in self._list_open_leases(member) if self._records[lease].is_held]
         abandoned = held[:1] if is_silent else []
         return [
             _LeaseChange(lease, TrackedLease.abandon if lease in abandoned else TrackedLease.free)
             for lease in sorted(member.leases)
         ]
 
-    def _open_leases(self, member: NodeMember) -> list[int]:
+    def _list_open_leases(self, member: NodeMember) -> list[int]:
         return [lease for lease in sorted(member.leases) if self._records[lease].state.state is LeaseState.OPEN]
 
     def _has_thresholds_for(self, engine: str) -> bool:
@@ -630,9 +630,9 @@ class CoordinatorState:
         """
         name, thresholds = engine.split()[0], self._settings.thresholds
         is_measured = any(pair.partition("/")[0] == name for pair in thresholds)
-        return not thresholds or name in self._calibrated_kinds() or ("" in thresholds and not is_measured)
+        return not thresholds or name in self._find_calibrated_kinds() or ("" in thresholds and not is_measured)
 
-    def _calibrated_kinds(self) -> set[str]:
+    def _find_calibrated_kinds(self) -> set[str]:
         """Return the kinds of engines that nodes may name: only the run's own if it has thresholds.
 
         Otherwise a node could choose the kind with the widest.
@@ -641,11 +641,11 @@ class CoordinatorState:
         return kinds & {self._settings.engine.kind} or kinds
 
 
-def _node_key(lease: int) -> LeaseKey:
+def _make_lease_key(lease: int) -> LeaseKey:
     return lease, 0
 
 
-def _suspension_seconds(account: Account) -> float:
+def _compute_suspension_seconds(account: Account) -> float:
     """Return the length of a node's latest suspension."""
     return _SUSPENDED_SECONDS * 2.0 ** max(0, account.n_suspensions - 1)
 

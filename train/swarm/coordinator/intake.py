@@ -19,7 +19,7 @@ from sandbox.service import request_body
 from sandbox.service.service_errors import ServiceError
 from train.asynchronous.messages import Lease, Reason, ResultStatus, SampleResult
 from train.errors import RunError
-from train.swarm.lease_file import is_refusal, join_lease_file, max_file_bytes
+from train.swarm.lease_file import compute_max_file_bytes, is_refusal, join_lease_file
 
 _MIN_SECONDS = 15.0
 _MIN_UPLOAD_RATE = 50_000  # bytes per second, on average
@@ -120,7 +120,7 @@ class ResultStore:
                 if location.start == end:
                     content += packed
                     end += len(packed)
-        if end > max_file_bytes(lease):
+        if end > compute_max_file_bytes(lease):
             raise InvalidResults("size")
         if content:
             self._write(lease.group, content, end - len(content))
@@ -134,7 +134,7 @@ class ResultStore:
         """Return the results of a lease as a file for verifiers; None if they were removed."""
         locations = self._locations.get(lease)
         try:
-            content = self._path(lease).read_bytes()
+            content = self._locate_file(lease).read_bytes()
         except FileNotFoundError:
             return None
         if not locations:
@@ -143,11 +143,11 @@ class ResultStore:
 
     def remove(self, lease: int) -> None:
         self._locations.pop(lease, None)
-        self._path(lease).unlink(missing_ok=True)
+        self._locate_file(lease).unlink(missing_ok=True)
 
     def _write(self, lease: int, content: bytearray, start: int) -> None:
         try:
-            descriptor = os.open(self._path(lease), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self._locate_file(lease), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.truncate(start)  # drop the rest of a failed write
                 file.seek(start)
@@ -155,7 +155,7 @@ class ResultStore:
         except OSError as error:
             raise RunError(f"cannot store completions in {self._folder}: {error}. Make room there.") from error
 
-    def _path(self, lease: int) -> Path:
+    def _locate_file(self, lease: int) -> Path:
         return self._folder / str(lease)
 
 

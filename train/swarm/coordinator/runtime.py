@@ -24,9 +24,9 @@ from train.asynchronous.server import replace_wildcard
 from train.bounded_http import bounded_config
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
-from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, latest_path, read_latest, sanitize_run_name
+from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, build_latest_path, read_latest, sanitize_run_name
 from train.swarm.broadcast.origin import Origin
-from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, listener_url, open_listener
+from train.swarm.broadcast.relay import RelayApp, RelayRateLimiter, format_listener_url, open_listener
 from train.swarm.broadcast.request import NotAvailable, RelayError, get, open_relay
 from train.swarm.coordinator.app import CoordinatorApp
 from train.swarm.coordinator.coordinator import Coordinator
@@ -119,10 +119,10 @@ class _CoordinatorProcess:
         self._relays = _RelayPoller(options.relays, run, public_key_bytes(key))
         self._coordinator = Coordinator(
             settings, self._controller, key, ledger, ResultStore(folder.uploads_path),
-            latest=lambda: self._broadcaster.latest, relays=self._relays.versions, fail=self._failures.append,
+            latest=lambda: self._broadcaster.latest, relays=self._relays.get_versions, fail=self._failures.append,
         )  # fmt: skip
         self._listener = open_listener(options.listen)
-        url = listener_url(self._listener)
+        url = format_listener_url(self._listener)
         public_url = options.url or replace_wildcard(url, socket.gethostname())
         self.address = SwarmAddress(run, public_url, replace_wildcard(url), options.relays)
         folder.write_address(self.address)
@@ -215,7 +215,7 @@ class _RelayPoller:
         self._versions = dict.fromkeys(urls, -1)
         self._clients = {url: open_relay(url, 1) for url in urls}
 
-    def versions(self) -> dict[str, int]:
+    def get_versions(self) -> dict[str, int]:
         return dict(self._versions)
 
     def poll_until_stopped(self, stop: threading.Event) -> None:
@@ -227,7 +227,7 @@ class _RelayPoller:
 
     def _fetch_version(self, client: HttpClient) -> int:
         try:
-            signed = get(client, latest_path(self._run), MAX_LATEST_BYTES, seconds=5.0)
+            signed = get(client, build_latest_path(self._run), MAX_LATEST_BYTES, seconds=5.0)
             return read_latest(signed, self._run, self._public_key).version
         except (RelayError, NotAvailable, BadSignature):
             return -1

@@ -22,16 +22,16 @@ def build_status(state: CoordinatorState, ledger: Ledger, run: str, relays: dict
         version=state.version,
         ledger_head=ledger.head,
         n_entries=ledger.n_entries,
-        nodes=tuple(_node(state, ledger, key, now) for key in state.members),
-        lease_counts=state.lease_counts(),
+        nodes=tuple(_build_node_status(state, ledger, key, now) for key in state.members),
+        lease_counts=state.count_leases(),
         verdict_counts=dict(state.verdicts),  # type: ignore[arg-type]
         relays=relays,
-        verifiers=state.n_verifiers(now),
+        verifiers=state.count_verifiers(now),
     )
 
 
-def _node(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> NodeStatus:
-    member, account = state.members[key], ledger.account(key)
+def _build_node_status(state: CoordinatorState, ledger: Ledger, key: bytes, now: float) -> NodeStatus:
+    member, account = state.members[key], ledger.get_account(key)
     return NodeStatus(
         node=key,
         state=member.lifecycle.state.value,
@@ -71,22 +71,27 @@ th { border-bottom: 2px solid #999 } td { border-bottom: 1px solid #ddd; overflo
 def render_status_page(status: SwarmStatus) -> str:
     nodes = sorted(status.nodes, key=lambda node: (node.state, -node.accepted, node.node))
     parts = [
-        f"<h1>Swarm {_text(status.run)}</h1>",
+        f"<h1>Swarm {_escape_text(status.run)}</h1>",
         f"<p>Version {status.version} of the weights. {len(nodes)} nodes, {status.verifiers} verifiers. "
         f"The ledger has {status.n_entries} entries and ends with <code>{status.ledger_head.hex()}</code>.</p>",
         "<h2>Nodes</h2>",
-        _table(_NODE_HEADS, map(_node_cells, nodes)),
+        _render_table(_NODE_HEADS, map(_list_node_cells, nodes)),
         "<h2>Leases</h2>",
-        _table(("state", "leases"), ((state, n) for state, n in sorted(status.lease_counts.items()))),
+        _render_table(("state", "leases"), ((state, n) for state, n in sorted(status.lease_counts.items()))),
         "<h2>Verdicts</h2>",
-        _table(("reason", "leases"), ((why or "accepted", n) for why, n in sorted(status.verdict_counts.items()))),
+        _render_table(
+            ("reason", "leases"), ((why or "accepted", n) for why, n in sorted(status.verdict_counts.items()))
+        ),
         "<h2>Relays</h2>",
-        _table(("relay", "version"), ((url, "no answer" if n < 0 else n) for url, n in sorted(status.relays.items()))),
+        _render_table(
+            ("relay", "version"), ((url, "no answer" if n < 0 else n) for url, n in sorted(status.relays.items()))
+        ),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="10">'
         '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
-        f"<title>Swarm {_text(status.run)}</title><style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
+        f"<title>Swarm {_escape_text(status.run)}</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>"
     )
 
 
@@ -96,7 +101,7 @@ _NODE_HEADS = (
 )  # fmt: skip
 
 
-def _node_cells(node: NodeStatus) -> Sequence[object]:
+def _list_node_cells(node: NodeStatus) -> Sequence[object]:
     return (
         node.node.hex()[:16],
         node.state,
@@ -115,18 +120,18 @@ def _node_cells(node: NodeStatus) -> Sequence[object]:
     )
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+def _render_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    head = "".join(f"<th>{_escape_text(name)}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(map(_render_cell, row))}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: object) -> str:
+def _render_cell(value: object) -> str:
     kind = ' class="number"' if isinstance(value, int) else ""
-    return f"<td{kind}>{_text(value)}</td>"
+    return f"<td{kind}>{_escape_text(value)}</td>"
 
 
-def _text(value: object) -> str:
+def _escape_text(value: object) -> str:
     """Escape text for HTML, and replace nonprintable characters such as direction overrides."""
     text = str(value)
     text = text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "…"

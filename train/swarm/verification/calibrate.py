@@ -32,9 +32,9 @@ from train.sampling.protocol import Engine, SampledCompletion, SamplingParams
 from train.swarm.verification.thresholds import (
     FALSE_REJECT_RATE,
     N_THRESHOLDS,
+    DistanceThreshold,
     ShareThreshold,
     Thresholds,
-    ValueThreshold,
 )
 from train.swarm.verification.verdicts import Distances, FloatArray, measure_distances, pool_distances
 from train.swarm.verification.verifier_model import VerifierModel
@@ -135,19 +135,19 @@ def measure_completions(
 
 
 _FLOOR = Thresholds(
-    exponent_mismatches=ValueThreshold(mean=0.1, variance=0.25, scale=0.5, limit=4),
-    mantissa_differences=ValueThreshold(mean=0.02, variance=0.01, scale=0.05, limit=1),
+    exponent_mismatches=DistanceThreshold(mean=0.1, variance=0.25, scale=0.5, limit=4),
+    mantissa_differences=DistanceThreshold(mean=0.02, variance=0.01, scale=0.05, limit=1),
     seed_mismatches=ShareThreshold(rate=2e-5),
-    margins=ValueThreshold(mean=1e-7, variance=1e-9, scale=5e-4, limit=5e-3),
-    logprob_errors=ValueThreshold(mean=5e-4, variance=1e-6, scale=1e-3, limit=0.01),
+    margins=DistanceThreshold(mean=1e-7, variance=1e-9, scale=5e-4, limit=5e-3),
+    logprob_errors=DistanceThreshold(mean=5e-4, variance=1e-6, scale=1e-3, limit=0.01),
     unlikely_tokens=ShareThreshold(rate=0.05),
 )
 _COARSE_FLOOR = Thresholds(
-    exponent_mismatches=ValueThreshold(mean=1, variance=1, scale=0.5, limit=12),
-    mantissa_differences=ValueThreshold(mean=0.2, variance=0.01, scale=0.1, limit=4),
+    exponent_mismatches=DistanceThreshold(mean=1, variance=1, scale=0.5, limit=12),
+    mantissa_differences=DistanceThreshold(mean=0.2, variance=0.01, scale=0.1, limit=4),
     seed_mismatches=ShareThreshold(rate=5e-3),
-    margins=ValueThreshold(mean=1e-4, variance=5e-6, scale=0.02, limit=0.3),
-    logprob_errors=ValueThreshold(mean=5e-3, variance=5e-5, scale=0.02, limit=0.3),
+    margins=DistanceThreshold(mean=1e-4, variance=5e-6, scale=0.02, limit=0.3),
+    logprob_errors=DistanceThreshold(mean=5e-3, variance=5e-5, scale=0.02, limit=0.3),
     unlikely_tokens=ShareThreshold(rate=0.05),
 )
 _COARSE_MANTISSA = 0.05  # mean difference of mantissas that indicates half precision; in float32 it is nearly 0
@@ -177,7 +177,7 @@ def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
     return replace(floor, **thresholds)
 
 
-def _fit_values(leases: Sequence[FloatArray], floor: ValueThreshold) -> ValueThreshold:
+def _fit_values(leases: Sequence[FloatArray], floor: DistanceThreshold) -> DistanceThreshold:
     values = np.concatenate(leases)
     if not len(values):  # all completions are shorter than a chunk
         return floor
@@ -186,7 +186,7 @@ def _fit_values(leases: Sequence[FloatArray], floor: ValueThreshold) -> ValueThr
     limit = max(start + scale * max(log(share / rate), 0.0), floor.limit)
     unseen = _UNSEEN / len(values) * float(values.max())
     variance = float(values.var()) + unseen * float(values.max())
-    return ValueThreshold(
+    return DistanceThreshold(
         mean=max(float(values.mean()) + 2 * sqrt(variance / len(values)) + unseen, floor.mean),
         variance=max(variance, floor.variance),
         scale=max(scale, floor.scale),

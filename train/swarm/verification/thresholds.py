@@ -4,7 +4,7 @@ Completions are compared in units: tokens, or chunks of 32 tokens. A threshold d
 units, from which it bounds the probability of a distance at least as large. Units are rejected if that bound is below
 the allowed rate. All comparisons of a lease share that rate, so length does not change the rate of false rejections.
 
-`ValueThreshold` bounds a total by Bernstein's inequality, `ShareThreshold` a count by Chernoff's. Both assume that
+`DistanceThreshold` bounds a total by Bernstein's inequality, `ShareThreshold` a count by Chernoff's. Both assume that
 completions resemble those of the calibration, and that rounding makes large values exponentially rare.
 """
 
@@ -32,7 +32,7 @@ Positive = Annotated[float, Meta(gt=0, le=1e9)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 
 
-class ValueThreshold(Struct, frozen=True, forbid_unknown_fields=True):
+class DistanceThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     """The distribution of a nonnegative distance of honest units.
 
     mean, variance  of a unit
@@ -68,7 +68,7 @@ class ShareThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return the severity of the share of ones in `values`, 0 or 1 for each token; see `ValueThreshold`."""
+        """Return the severity of the share of ones in `values`, 0 or 1 for each token; see `DistanceThreshold`."""
         share = float(values.sum()) / max(len(values), 1)
         if share <= self.rate:
             return 0.0
@@ -91,11 +91,11 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     end_probability       minimum probability of an end token; used if seeds cannot be replayed
     """
 
-    exponent_mismatches: ValueThreshold = ValueThreshold(mean=6, variance=12, scale=2, limit=40)
-    mantissa_differences: ValueThreshold = ValueThreshold(mean=1.5, variance=0.1, scale=0.3, limit=4)
+    exponent_mismatches: DistanceThreshold = DistanceThreshold(mean=6, variance=12, scale=2, limit=40)
+    mantissa_differences: DistanceThreshold = DistanceThreshold(mean=1.5, variance=0.1, scale=0.3, limit=4)
     seed_mismatches: ShareThreshold = ShareThreshold(rate=0.02)
-    margins: ValueThreshold = ValueThreshold(mean=2e-3, variance=5e-4, scale=0.06, limit=0.8)
-    logprob_errors: ValueThreshold = ValueThreshold(mean=0.05, variance=0.01, scale=0.1, limit=2)
+    margins: DistanceThreshold = DistanceThreshold(mean=2e-3, variance=5e-4, scale=0.06, limit=0.8)
+    logprob_errors: DistanceThreshold = DistanceThreshold(mean=0.05, variance=0.01, scale=0.1, limit=2)
     unlikely_tokens: ShareThreshold = ShareThreshold(rate=0.5, spread=0.05)
     end_probability: float = 1e-4
 
@@ -131,7 +131,9 @@ def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
     with lock:
         by_pair = (read_thresholds(path) if path.exists() else {}) | {pair: thresholds}
         tables = [
-            "\n".join([f'["{name}"]', *(f"{key} = {_toml(value)}" for key, value in msgspec.to_builtins(each).items())])
+            "\n".join(
+                [f'["{name}"]', *(f"{key} = {_format_toml(value)}" for key, value in msgspec.to_builtins(each).items())]
+            )
             for name, each in sorted(by_pair.items())
         ]
         aside = path.with_name(path.name + ".part")
@@ -142,7 +144,7 @@ def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
             raise ConfigError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _toml(value: float | dict[str, float]) -> str:
+def _format_toml(value: float | dict[str, float]) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{name} = {_toml(each)}" for name, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{name} = {_format_toml(each)}" for name, each in value.items()) + " }"
     return repr(float(value))

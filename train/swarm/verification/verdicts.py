@@ -172,7 +172,7 @@ def judge_completions(
         first = min(faults, key=lambda fault: fault.outcome != "hard")  # min returns the first of equal ones
         return VerificationResult(first, figures=figures)
     verified = (
-        _verified_result(lease, number, *each)
+        _create_verified_result(lease, number, *each)
         for number, each in enumerate(zip(completions, recomputed, has_end, strict=True))
     )
     return VerificationResult(ACCEPTED, tuple(verified), figures)
@@ -185,7 +185,7 @@ def _is_terminated(token_ids: Sequence[int], lease: Lease, settings: SwarmSettin
     return token_ids[-1] in ends or len(token_ids) == budget
 
 
-def _verified_result(
+def _create_verified_result(
     lease: Lease, number: int, completion: SampledCompletion, view: Recomputation, has_end: bool
 ) -> SampleResult:
     logprobs = [min(float(logprob), 0.0) for logprob in view.logprobs]  # rounding can make sums positive

@@ -153,7 +153,7 @@ class VerifierModel:
         logprobs, margins = [], []
         rows = max(1, _LOGITS_BATCH // self.vocabulary)
         for start in range(0, len(hidden_TH), rows):
-            logits_TV, tokens = self._logits(hidden_TH[start : start + rows]), tokens_T1[start : start + rows]
+            logits_TV, tokens = self._compute_logits(hidden_TH[start : start + rows]), tokens_T1[start : start + rows]
             positions = range(start, start + len(tokens))
             _, _, noisy_TV = sample_tokens(
                 logits_TV, completion.temperature, [completion.seed] * len(tokens), positions
@@ -165,7 +165,7 @@ class VerifierModel:
             get_bfloat16_bits(hidden_TH), _to_numpy(torch.cat(logprobs)), _to_numpy(torch.cat(margins))
         )
 
-    def _logits(self, hidden_TH: "Tensor") -> "Tensor":
+    def _compute_logits(self, hidden_TH: "Tensor") -> "Tensor":
         import torch.nn.functional as F
 
         head = self._model.get_output_embeddings()

@@ -22,10 +22,10 @@ from train.sampling.model_check import check_model
 from train.sampling.protocol import SampledCompletion
 from train.swarm.broadcast.relay_client import RelayClient
 from train.swarm.broadcast.relay_selector import RelaySelector
-from train.swarm.broadcast.relay_source import STALL_SECONDS, VersionStore, shared_folder
+from train.swarm.broadcast.relay_source import STALL_SECONDS, VersionStore, locate_shared_folder
 from train.swarm.client import JoinRequired, SignedClient, join
 from train.swarm.invites import Invite, read_invite
-from train.swarm.lease_file import max_file_bytes, read_lease_file
+from train.swarm.lease_file import compute_max_file_bytes, read_lease_file
 from train.swarm.messages import VerificationJob, VerificationJobResponse, VerificationResult
 from train.swarm.settings import SwarmSettings
 from train.swarm.signatures import load_or_create_key, lock_key
@@ -125,7 +125,7 @@ class VersionPrefetcher:
         self._download = RelayClient(
             RelaySelector(invite.relays or (invite.coordinator,)), invite.run, invite.public_key
         )
-        folder = folder or shared_folder(invite.run, invite.public_key)
+        folder = folder or locate_shared_folder(invite.run, invite.public_key)
         # The store retains more versions than `_files` lists, so none is removed while being read.
         self._versions, self._keep = VersionStore(folder, self._download, keep=keep + 2), keep
         self._files: dict[int, tuple[Path, ...]] = {}  # by version, in fetching order
@@ -271,7 +271,7 @@ class VerifierProcess:
     def _verify(self, file_verifier: FileVerifier, job: VerificationJob) -> None:
         start_time, name = time.monotonic(), str(job.lease.group)
         try:
-            max_bytes = max_file_bytes(job.lease)
+            max_bytes = compute_max_file_bytes(job.lease)
             content = self._retry(lambda: self._call_joined(lambda: self._client.fetch(f"/file/{name}", max_bytes)))
             if content is None:
                 return

@@ -142,7 +142,7 @@ def test_groups_that_teach_nothing_are_replaced(clock):
     assert replacement.group == 2
     worker.finish(replacement)
     assert [group[0].problem_id for group in made.try_take_batch(0)] == ["q1", "q2"]
-    assert made.signal_counts() == {"none": 1, "some": 2}
+    assert made.count_signals() == {"none": 1, "some": 2}
 
 
 def test_after_the_rounds_a_batch_is_cut_short_or_empty(clock):
@@ -197,7 +197,7 @@ def test_groups_whose_rewards_are_unknown_are_not_cut_and_others_are_asked_when_
     for lease in worker.ask():
         worker.finish(lease)
     assert ended.try_take_batch(0) == []
-    assert ended.signal_counts() == {"unknown": 4}
+    assert ended.count_signals() == {"unknown": 4}
     resumed = fleet.controller(SETTINGS, journal)
     publish(resumed, 0)
     worker = Worker(resumed)
@@ -232,7 +232,7 @@ def test_a_dead_worker_is_named_within_20_seconds_and_its_groups_are_asked_again
         assert clock.seconds <= 20
         living.beat()
         controller.expire_leases()
-    assert controller.metrics()["workers/dead"] == 1
+    assert controller.collect_metrics()["workers/dead"] == 1
     again = living.ask()[:2]
     assert [lease.group for lease in again] == [lease.group for lease in lost]
     assert [lease.seeds for lease in again] == [lease.seeds for lease in lost]
@@ -670,7 +670,7 @@ def test_length_bias_is_known_only_of_births_that_were_seen_whole(clock):
             worker.finish(lease)
         made.try_take_batch(version)
         publish(made, version + 1)
-        biases.append(made.metrics()["length_bias"])
+        biases.append(made.collect_metrics()["length_bias"])
     assert [math.isnan(bias) for bias in biases] == [True, True, False, False]
 
 
@@ -682,9 +682,9 @@ def test_figures_tell_ages_losses_and_whether_short_answers_are_preferred(contro
         worker.leases.remove(lease)
         worker.send(*(answer_to(lease, number, tokens=(number,) * n) for number in range(3)))
     controller.try_take_batch(0)
-    assert math.isnan(controller.metrics()["length_bias"])  # groups of that birth are still to be used
+    assert math.isnan(controller.collect_metrics()["length_bias"])  # groups of that birth are still to be used
     publish(controller, 1)
     controller.try_take_batch(1)
-    figures = controller.metrics()
+    figures = controller.collect_metrics()
     assert figures["groups/age_max"] == 1
     assert figures["length_bias"] == 1.0

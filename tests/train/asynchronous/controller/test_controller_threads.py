@@ -54,7 +54,7 @@ def test_many_threads_work_on_one_run(tmp_path):
             assert len(groups) == SETTINGS.prompts_per_batch
             publish(controller, version + 1)
             controller.expire_leases()
-            assert controller.metrics()["groups/age_max"] <= SETTINGS.max_staleness
+            assert controller.collect_metrics()["groups/age_max"] <= SETTINGS.max_staleness
         controller.close()
         for thread in threads:
             thread.join(60)

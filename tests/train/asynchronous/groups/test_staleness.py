@@ -163,14 +163,14 @@ class Machine(RuleBasedStateMachine):
         return self.groups.apply(event)
 
     def some(self, number, state):
-        groups = self.groups.groups_in_state(state)
+        groups = self.groups.list_groups_in_state(state)
         return groups[number % len(groups)] if groups else None
 
     @rule(worker=st.integers(0, 2))
     def ask(self, worker):
         loaded = self.loaded[worker % len(self.loaded)]
-        if self.groups.capacity(loaded, prompts=self.prompts, max_staleness=self.eta, steps=STEPS):
-            to_ask = self.groups.next_to_dispatch()
+        if self.groups.compute_capacity(loaded, prompts=self.prompts, max_staleness=self.eta, steps=STEPS):
+            to_ask = self.groups.peek_next_group()
             self.happened(
                 events.GroupDispatched(
                     to_ask.group,
@@ -218,7 +218,7 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99))
     def lose(self, number):
         if group := self.some(number, GroupState.LEASED):
-            self.happened(self.groups.lease_lost_event(group.dispatched.group, group.dispatched.attempt, "late"))
+            self.happened(self.groups.build_lease_lost_event(group.dispatched.group, group.dispatched.attempt, "late"))
             if group.state is GroupState.SCORED:
                 self.judge(group, keep=1)
 
@@ -251,12 +251,12 @@ class Machine(RuleBasedStateMachine):
         for event in self.history:
             self.groups.apply(event)
         assert self.groups.open == before.open
-        assert self.groups.segment_header() == before.segment_header()
+        assert self.groups.build_segment_header() == before.build_segment_header()
         from_header = Groups()
-        from_header.apply(before.segment_header())
-        assert from_header.segment_header() == before.segment_header()
-        self.happened(self.groups.resumption_event(self.groups.batches_taken))
-        assert not self.groups.groups_in_state(GroupState.LEASED)
+        from_header.apply(before.build_segment_header())
+        assert from_header.build_segment_header() == before.build_segment_header()
+        self.happened(self.groups.build_resumption_event(self.groups.batches_taken))
+        assert not self.groups.list_groups_in_state(GroupState.LEASED)
 
     @invariant()
     def no_group_is_used_twice(self):
@@ -272,7 +272,9 @@ class Machine(RuleBasedStateMachine):
         can_cut = (
             self.groups.select_batch(prompts=self.prompts, max_staleness=self.eta, allow_partial=False) is not None
         )
-        can_ask = self.groups.capacity(self.published, prompts=self.prompts, max_staleness=self.eta, steps=STEPS) > 0
+        can_ask = (
+            self.groups.compute_capacity(self.published, prompts=self.prompts, max_staleness=self.eta, steps=STEPS) > 0
+        )
         assert running or can_cut or can_ask
 
 

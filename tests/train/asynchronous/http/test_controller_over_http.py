@@ -61,9 +61,9 @@ def test_a_batch_is_sampled_over_http(controller, client):
         publish(controller, version + 1)
         worker.load()
     worker.beat()
-    assert controller.metrics()["workers/alive"] == 1
+    assert controller.collect_metrics()["workers/alive"] == 1
     client.release(ReleaseRequest("w"))
-    assert controller.metrics()["workers/alive"] == 0
+    assert controller.collect_metrics()["workers/alive"] == 0
 
 
 def test_new_weights_end_the_wait_of_workers(controller, client):

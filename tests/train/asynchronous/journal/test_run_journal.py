@@ -139,7 +139,7 @@ def test_ready_groups_come_back_missing_scores_are_computed_again_and_running_gr
 
     controller = begin(tmp_path, submit=scored)
     assert asked_again == unscored_texts
-    assert controller.metrics()["groups/ready"] == 2
+    assert controller.collect_metrics()["groups/ready"] == 2
     other = Worker(controller)
     leases = other.ask()
     assert [(lease.group, lease.attempt) for lease in leases] == [(running.group, 1), (running.group + 1, 1)]
@@ -380,9 +380,9 @@ def test_events_are_read_as_they_were_written(tmp_path):
     made = opened(tmp_path)
     for event in written:
         made.append(event)
-    assert list(made.history()) == written
+    assert list(made.read_history()) == written
     groups = Groups()
-    for event in made.history():
+    for event in made.read_history():
         groups.apply(event)
 
 

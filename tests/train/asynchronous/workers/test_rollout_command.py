@@ -130,7 +130,7 @@ def test_workers_join_leave_and_are_killed_and_nothing_is_lost(tiny_model, caplo
         run.train_until(lambda: run.holds("victim") and run.holds("other"))
         victim.kill()
         killed = time.monotonic()
-        run.train_until(lambda: run.controller.metrics()["workers/dead"] == 1)
+        run.train_until(lambda: run.controller.collect_metrics()["workers/dead"] == 1)
         assert time.monotonic() - killed < 20
         assert "victim is dead: it sent nothing for 15 s" in caplog.text
         late = run.start(name="late")  # it joins while the run goes on

@@ -191,7 +191,7 @@ def test_weights_that_did_not_arrive_end_the_worker_and_nothing_is_drawn_with_th
             time.sleep(0.05)
     assert isinstance(errors[0], ParityError)
     assert controller.try_take_batch(1) is None
-    assert controller.metrics()["groups/outstanding"] == 0
+    assert controller.collect_metrics()["groups/outstanding"] == 0
 
 
 class Gone:
@@ -276,9 +276,9 @@ def test_a_worker_that_leaves_gives_its_groups_back_and_another_one_draws_them(t
     publish(controller, source, model, 0)
     first = RolloutWorker(controller, engine, source, name="first")
     with working(first):
-        while controller.metrics()["groups/running"] < 3:
+        while controller.collect_metrics()["groups/running"] < 3:
             time.sleep(0.02)
-    assert controller.metrics()["groups/running"] == 0
+    assert controller.collect_metrics()["groups/running"] == 0
     with working(RolloutWorker(controller, TransformersSampler(str(tiny_model)), source, name="second")):
         assert len(controller.wait_for_batch(0, SECONDS)) == 3
 
@@ -291,7 +291,7 @@ def test_a_prompt_that_the_engine_cannot_take_is_given_up(engine, model, prompts
     with working(RolloutWorker(controller, engine, source, name="w")):
         groups = controller.wait_for_batch(0, SECONDS)
     assert "long" not in {group[0].problem_id for group in groups}
-    assert controller.signal_counts()["refused"] == 1
+    assert controller.count_signals()["refused"] == 1
 
 
 def test_a_run_that_is_over_ends_its_workers(engine, model, prompts):
