@@ -22,7 +22,7 @@ from train.asynchronous.controller import Controller
 from train.asynchronous.events import Event
 from train.asynchronous.local_workers import LocalWorkers
 from train.asynchronous.messages import ReleaseRequest
-from train.asynchronous.pipeline import Pipeline, count_filtered_groups, probe_prompts, split_into_minibatches
+from train.asynchronous.pipeline import Pipeline, count_filtered_groups, select_probe_prompts, split_into_minibatches
 from train.asynchronous.rollout_process import TOKEN_VARIABLE
 from train.asynchronous.rollout_worker import RolloutWorker
 from train.asynchronous.server import ControllerServer, replace_wildcard
@@ -71,7 +71,7 @@ class AsynchronousPipeline(Pipeline):
         self._controller.publish_weights(self._publisher.publish(self._learner.export_weights(), step, probe, parity))
         if groups or not self._config.workers.local:
             return self._load_metrics
-        rollout, prompts = self._config.rollout, probe_prompts(self._prompts, step)
+        rollout, prompts = self._config.rollout, select_probe_prompts(self._prompts, step)
         compared = compare_samples(
             self._learner, self.sampler, step, prompts, temperature=rollout.temperature, max_error=parity,
             seconds=rollout.max_seconds,
@@ -242,19 +242,19 @@ class ReplayPipeline(Pipeline):
 
     The same configuration gives the same weights; another one trains on the same samples.
 
-    recorded     folder of the run with the journal
+    run_folder   folder of the run with the journal
     minibatches  updates of each batch
     step         last completed step
 
     Raises NoRunError if the run has no journal.
     """
 
-    def __init__(self, recorded: Path, minibatches: int, *, step: int) -> None:
-        folder = recorded / journal.FOLDER
+    def __init__(self, run_folder: Path, minibatches: int, *, step: int) -> None:
+        folder = run_folder / journal.FOLDER
         if not folder.is_dir():
-            raise NoRunError(f'{recorded} has no journal: only runs with rollout.pipeline = "async" can be replayed')
+            raise NoRunError(f'{run_folder} has no journal: only runs with rollout.pipeline = "async" can be replayed')
         self.signal_counts: Counter[str] = Counter()  # stays empty: the journal has only the groups trained on
-        self._recorded = recorded
+        self._run_folder = run_folder
         self._minibatches = minibatches
         self._batches = journal.read_batches(folder, step)
 
@@ -262,12 +262,12 @@ class ReplayPipeline(Pipeline):
         version, groups = next(self._batches, (-1, []))
         if version < 0:
             raise RolloutError(
-                f"the journal of {self._recorded} ends before step {step}. Finish that run with --resume, or "
+                f"the journal of {self._run_folder} ends before step {step}. Finish that run with --resume, or "
                 f"replay fewer steps: --set run.steps={step - 1}"
             )
         if version != step - 1:
             raise CheckpointError(
-                f"the journal of {self._recorded} begins with step {version + 1}. Runs with run.keep_journal = true "
+                f"the journal of {self._run_folder} begins with step {version + 1}. Runs with run.keep_journal = true "
                 "keep all of it."
             )
         yield split_into_minibatches(groups, self._minibatches)

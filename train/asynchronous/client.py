@@ -83,13 +83,13 @@ class ControllerClient(ControllerCalls):
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
         path = f"/weights?after={known_version}&wait={wait_seconds:g}"
-        return self._reply("GET", path, WeightManifest | None, more_seconds=wait_seconds)  # type: ignore[arg-type]
+        return self._reply("GET", path, WeightManifest | None, extra_seconds=wait_seconds)  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._client.close()
 
     def _reply(
-        self, method: str, path: str, kind: type[Message], message: Any = None, *, more_seconds: float = 0.0
+        self, method: str, path: str, kind: type[Message], message: Any = None, *, extra_seconds: float = 0.0
     ) -> Message:
         body = None if message is None else msgspec.msgpack.encode(message)
         try:
@@ -97,7 +97,7 @@ class ControllerClient(ControllerCalls):
                 method,
                 path,
                 body,
-                read_seconds=self._reply_seconds + more_seconds,
+                read_seconds=self._reply_seconds + extra_seconds,
                 headers={} if message is None else {"content-type": MSGPACK},
             )
         except ServerUnreachable as error:

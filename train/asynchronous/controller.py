@@ -345,7 +345,7 @@ class Controller:
             }
 
     def count_signals(self) -> dict[str, int]:
-        """Count the groups of the last batch, and those rejected before it, by `group_signal`."""
+        """Count groups by `group_signal`: those in the last batch, and those rejected while it was filled."""
         with self._changed:
             return dict(self._metrics.signal_counts)
 
@@ -365,7 +365,7 @@ class Controller:
         return self._groups.next_position
 
     def prune_journal(self, step: int) -> None:
-        """Remove segments of the journal that resuming at this step or later never reads. Raises OSError."""
+        """Remove the journal segments that a resumption at this step or later does not read. Raises OSError."""
         self._record.prune(step - self._settings.max_staleness)
 
     def close(self) -> None:
@@ -400,7 +400,7 @@ class Controller:
             return LeaseResponse(tuple(leases), wait_seconds=0.0 if leases else _RETRY_SECONDS)
 
     def lease_groups(self, worker: str, n: int) -> list[Lease]:
-        """Lease n groups to a worker with the newest weights, without regard to the staleness bound."""
+        """Lease n groups to a worker with the newest weights, ignoring the staleness bound."""
         with self._serve_worker():
             return [self._dispatcher.dispatch(worker, self.newest_version, self._now()) for _ in range(n)]
 
@@ -426,18 +426,20 @@ class Controller:
             )
             return HeartbeatResponse(tuple(drop))
 
-    def wait_for_weights(self, after: int, wait_seconds: float) -> WeightManifest | None:
+    def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._has_ended or self.newest_version not in (-1, after), wait_seconds)
-            return None if self.newest_version == after else self._manifest
+            self._changed.wait_for(
+                lambda: self._has_ended or self.newest_version not in (-1, known_version), wait_seconds
+            )
+            return None if self.newest_version == known_version else self._manifest
 
-    def release(self, leaving: ReleaseRequest) -> None:
+    def release(self, request: ReleaseRequest) -> None:
         with self._serve_worker():
-            ended = self._leases.release(leaving.worker, leaving.leases)
+            ended = self._leases.release(request.worker, request.leases)
             if self._has_ended:
                 return
-            action = "leaves" if leaving.leases is None else "releases leases"
-            log.info("%s %s; %d groups are dispatched again", leaving.worker, action, len(ended))
+            action = "leaves" if request.leases is None else "releases leases"
+            log.info("%s %s; %d groups are dispatched again", request.worker, action, len(ended))
             for each in ended:
                 self._record_lost_lease(each.key, each.reason)
 
@@ -673,7 +675,8 @@ class Controller:
             n_dead = self._metrics.n_dead_workers
         message = (
             f"timed out: no batch for step {version + 1} within {seconds:g} s. {ready} of "
-            f"{self._settings.prompts_per_batch} groups are ready, {running} are being sampled, {n_dead} workers died. "
+            f"{self._settings.prompts_per_batch} groups are ready, {running} are being sampled, "
+            f"{n_dead} workers timed out. "
         )
         if workers:
             return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."

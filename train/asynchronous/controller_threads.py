@@ -187,7 +187,7 @@ class ControllerThreads:
         source: WeightSource,
         state: WorkerState,
         *,
-        patience_seconds: float,
+        retry_timeout_seconds: float,
         beat_seconds: float,
         cache_use: Callable[[], float],
     ) -> None:
@@ -197,7 +197,7 @@ class ControllerThreads:
         self._state = state
         self._beat_seconds = beat_seconds
         self._cache_use = cache_use
-        self._retry = RetryPolicy(patience_seconds, state.sleep)
+        self._retry = RetryPolicy(retry_timeout_seconds, state.sleep)
         self._confirmed_failures = 0  # failed calls when the run's weights were last confirmed
         self._threads = [
             threading.Thread(target=self._run_guarded, args=(loop,), name=f"worker-{loop.__name__}", daemon=True)

@@ -237,7 +237,7 @@ class PromptSource(Protocol):
 
 
 class Dispatcher:
-    """Dispatches groups to workers. Callers hold the controller's lock.
+    """A dispatcher of groups to workers. Callers hold the controller's lock.
 
     max_tokens: length limit of completions of later groups
     """

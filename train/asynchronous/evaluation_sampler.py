@@ -24,7 +24,7 @@ _MAX_WAITING = 64  # prompts queued for workers
 _MAX_LOSSES = 3  # of a sample
 _WARNING_SECONDS = 60.0  # between warnings that no worker requests samples
 
-_SampleQueue = deque[tuple[int, SampledCompletion | ValueError]]
+_FinishedSamples = deque[tuple[int, SampledCompletion | ValueError]]
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Sample:
     prompt_ids: tuple[int, ...]
     seed: int
     sampling_params: SamplingParams
-    done: _SampleQueue
+    done: _FinishedSamples
     attempt: int = 0
     n_lost: int = 0
     start_version: int = 0
@@ -127,7 +127,7 @@ class ControllerSampler:
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         params = replace(sampling, verifiable=False)
-        done: _SampleQueue = deque()
+        done: _FinishedSamples = deque()
         numbers: set[int] = set()
         unread = enumerate(prompts)
         has_more, n_open = True, 0
@@ -156,7 +156,7 @@ class ControllerSampler:
     def _has_room(self) -> bool:
         return len(self._queue.waiting) < _MAX_WAITING
 
-    def _add(self, index: int, seeded: SeededPrompt, params: SamplingParams, done: _SampleQueue) -> list[int]:
+    def _add(self, index: int, seeded: SeededPrompt, params: SamplingParams, done: _FinishedSamples) -> list[int]:
         """Queue a sample, and return its number in a list; empty if its prompt cannot be encoded."""
         prompt, seed = seeded
         try:

@@ -28,21 +28,21 @@ class SegmentStarted(Struct, frozen=True, array_like=True, tag="begun"):
 
 
 class RunResumed(Struct, frozen=True, array_like=True, tag="resumed"):
-    """The controller resumed at this step. pending_groups: groups that were being sampled."""
+    """A resumption of the run at this step. pending_groups: groups that were being sampled."""
 
     step: int
     pending_groups: tuple[PendingGroup, ...] = field(name="waiting", default=())
 
 
 class WeightsPublished(Struct, frozen=True, array_like=True, tag="published"):
-    """New weights were published. digest: SHA-256 of the checksums of their tensors; empty without checksums."""
+    """A publication of weights. digest: SHA-256 of the checksums of their tensors; empty without checksums."""
 
     version: int
     digest: str = ""
 
 
 class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
-    """A worker was leased a group.
+    """A lease of a group to a worker.
 
     start_version  version that the worker had loaded
     n_lost         number of previous losses of the group
@@ -64,14 +64,14 @@ class GroupDispatched(Struct, frozen=True, array_like=True, tag="asked"):
 
 
 class ResultReceived(Struct, frozen=True, array_like=True, tag="answered"):
-    """A worker submitted a completion. text: its decoded tokens."""
+    """A completion from a worker. text: its decoded tokens."""
 
     result: SampleResult
     text: str
 
 
 class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
-    """A completion was scored. value: None if the reward is unknown; parts and steps: as in Rollout."""
+    """The score of a completion. value: None if the reward is unknown; parts and steps: as in Rollout."""
 
     group: int
     attempt: int
@@ -84,7 +84,7 @@ class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
 
 
 class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
-    """All completions are scored, and the group is trainable. signal: see `group_signal`."""
+    """The acceptance of a group as trainable, once all completions are scored. signal: see `group_signal`."""
 
     group: int
     attempt: int
@@ -92,7 +92,7 @@ class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
 
 
 class GroupRejected(Struct, frozen=True, array_like=True, tag="rejected"):
-    """The group will not be trained on: it has no signal, its prompt was refused, or it was lost too often."""
+    """The rejection of a group without a signal, with a refused prompt, or lost too often."""
 
     group: int
     attempt: int
@@ -103,7 +103,7 @@ RELEASED_REASON = "given back"  # by a worker that shuts down; does not count as
 
 
 class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
-    """A lease ended before all completions arrived.
+    """The end of a lease before all completions arrived.
 
     pending_group: the group's next dispatch; None if it keeps the completions it has
     """
@@ -115,7 +115,7 @@ class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
 
 
 class BatchTaken(Struct, frozen=True, array_like=True, tag="cut"):
-    """A batch was taken. groups: number, attempt and start version of each, in training order."""
+    """A batch of the trainer. groups: number, attempt and start version of each, in training order."""
 
     version: int
     groups: tuple[tuple[int, int, int], ...]

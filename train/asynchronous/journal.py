@@ -79,9 +79,9 @@ class GroupsOfCheckpoint(NullJournal):
         return self._groups
 
 
-def write_events(path: Path, recorded: Iterable[Event]) -> None:
+def write_events(path: Path, event_log: Iterable[Event]) -> None:
     """Write events to a file of frames. Raises OSError."""
-    path.write_bytes(b"".join(map(_encode_frame, recorded)))
+    path.write_bytes(b"".join(map(_encode_frame, event_log)))
 
 
 def read_event_file(path: Path) -> list[Event]:
@@ -212,10 +212,10 @@ def read_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[
     return replay_batches(read_events(folder), after_step)
 
 
-def replay_batches(recorded: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
+def replay_batches(event_log: Iterable[Event], after_step: int) -> Iterator[tuple[int, list[Group]]]:
     """Yield the batches of `read_batches` from the events of a journal."""
     groups = Groups()
-    for event in recorded:
+    for event in event_log:
         if not isinstance(event, events.BatchTaken):
             groups.apply(event)
             continue
@@ -272,7 +272,7 @@ class JournalAudit:
     findings: list[str] = field(default_factory=list)
 
 
-def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
+def audit_journal(event_log: Iterable[Event], *, staleness: int) -> JournalAudit:
     """Check the events of a journal against each other and the staleness bound."""
     audit, groups = JournalAudit(), Groups()
     ends: dict[int, str] = {}  # description of each group's end
@@ -287,7 +287,7 @@ def audit_journal(recorded: Iterable[Event], *, staleness: int) -> JournalAudit:
             audit.findings.append(f"{name} was sampled at version {sampled} and used at version {version}; "
                                   f"the staleness bound is {staleness}")  # fmt: skip
 
-    for event in recorded:
+    for event in event_log:
         match event:
             case events.SegmentStarted() if first_retained < 0:
                 first_retained = event.next_group
@@ -368,9 +368,9 @@ def format_audit(run_folder: Path, *, staleness: int) -> Iterator[str]:
         )
     if not audit.n_batches:
         return
-    given_up = ", ".join(f"{reason} {n:,}" for reason, n in sorted(audit.rejection_counts.items())) or "none"
+    rejected = ", ".join(f"{reason} {n:,}" for reason, n in sorted(audit.rejection_counts.items())) or "none"
     yield (
-        f"journal    {audit.n_batches:,} batches of {audit.n_used:,} groups, none of them twice; given up: {given_up}; "
+        f"journal    {audit.n_batches:,} batches of {audit.n_used:,} groups, none of them twice; rejected: {rejected}; "
         f"open at the end: {audit.n_open:,}"
     )
     yield (

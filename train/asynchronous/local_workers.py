@@ -22,12 +22,12 @@ _SHUTDOWN_SECONDS = 15.0
 
 
 class LocalWorkers:
-    """A worker process for every `tensor_parallel` GPUs, restarted when it dies.
+    """A worker process for every `tensor_parallel` GPUs, restarted when it exits.
 
     url      of the controller
     token    the run's token
     logs     folder for the output of the workers
-    on_exit  called with the name of a dead worker, to end its leases
+    on_exit  called with the name of an exited worker, to end its leases
     fail     called with the error after too many restarts
 
     Raises SamplerError if a GPU in the settings is not visible.

@@ -20,7 +20,7 @@ from train.asynchronous.pipeline import (
     Pipeline,
     TimelineWriter,
     count_filtered_groups,
-    probe_prompts,
+    select_probe_prompts,
     split_into_minibatches,
 )
 from train.asynchronous.rollout_worker import encode_refusal, encode_result
@@ -77,7 +77,7 @@ class LockstepPipeline(Pipeline):
         limits = {"max_error": self._config.max_parity_error, "seconds": engine.load_seconds + engine.sync_seconds}
         metrics = publish(self._learner, self.sampler, step, make_probe(self._learner, groups), **limits)
         if not groups:
-            prompts, temperature = probe_prompts(self._prompts, step), self._config.rollout.temperature
+            prompts, temperature = select_probe_prompts(self._prompts, step), self._config.rollout.temperature
             metrics |= compare_samples(self._learner, self.sampler, step, prompts, temperature=temperature, **limits)
             # This resets the engine's cache, so later samples do not depend on this comparison.
             publish(self._learner, self.sampler, step, None, **limits)

@@ -100,13 +100,13 @@ def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]
     return [list(groups[number * len(groups) // n : (number + 1) * len(groups) // n]) for number in range(n)]
 
 
-def probe_prompts(prompts: PromptDataset, step: int) -> list[tuple[int, ...]]:
+def select_probe_prompts(prompts: PromptDataset, step: int) -> list[tuple[int, ...]]:
     """Return prompts for `compare_samples`, different for each step."""
     return [prompts.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
 
 
 def count_filtered_groups(controller: Controller, rounds: int) -> dict[str, int]:
-    """Return the signals of the groups of the last batch; see `Pipeline.signal_counts`."""
+    """Count the groups of the last batch by signal, and add the number of rounds; see `Pipeline.signal_counts`."""
     none = dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0)
     return {**none, **controller.count_signals(), "rounds": rounds}
 

@@ -18,7 +18,7 @@ from train.asynchronous.rollout_worker import RolloutWorker
 from train.errors import TransferError
 from train.sampling.engine_spec import EngineSpec, clear_trainer_environment, start_engine
 from train.sampling.model_check import check_model
-from train.weights.http_source import HttpSource, download_folder
+from train.weights.http_source import HttpSource, locate_download_folder
 from train.weights.manifest import WeightManifest
 from train.weights.source import SharedMemoryTransport, TensorFiles, WeightSource, locate_files
 
@@ -86,7 +86,7 @@ class RolloutProcess:
                     engine,
                     source,
                     name=self._name,
-                    patience_seconds=self._options.retry_timeout_seconds,
+                    retry_timeout_seconds=self._options.retry_timeout_seconds,
                     whole_leases=spec.whole_leases,
                     on_loaded=self._log_load,
                 )
@@ -122,7 +122,7 @@ class LocalFirstSource:
 
     def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
         self._memory = SharedMemoryTransport()
-        self._http = HttpSource(url, headers, folder or download_folder(url))
+        self._http = HttpSource(url, headers, folder or locate_download_folder(url))
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Fetch the files. Raises TransferError if both transports fail."""

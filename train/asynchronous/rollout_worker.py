@@ -68,12 +68,12 @@ HEARTBEAT_SECONDS = 4.0  # the controller declares a worker dead after 15 s
 class RolloutWorker:
     """A worker that samples for a controller until the run ends or `leave` is called.
 
-    controller        in this process, or ControllerClient (client.py)
-    source            fetches the weights that the controller announces
-    name              unique in the run
-    patience_seconds  deadline for retries of an unreachable controller
-    whole_leases      sample each lease under one version of the weights, as verifiers require
-    on_loaded         called after each load of weights with the manifest and the metrics of its verification
+    controller             in this process, or ControllerClient (client.py)
+    source                 fetches the weights that the controller announces
+    name                   unique in the run
+    retry_timeout_seconds  deadline for retries of an unreachable controller
+    whole_leases           sample each lease under one version of the weights, as verifiers require
+    on_loaded              called after each load of weights with the manifest and the metrics of its verification
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RolloutWorker:
         source: WeightSource,
         *,
         name: str,
-        patience_seconds: float = 600.0,
+        retry_timeout_seconds: float = 600.0,
         beat_seconds: float = HEARTBEAT_SECONDS,
         whole_leases: bool = False,
         on_loaded: Callable[[WeightManifest, dict[str, float]], None] = lambda manifest, metrics: None,
@@ -97,7 +97,7 @@ class RolloutWorker:
             controller,
             source,
             self._state,
-            patience_seconds=patience_seconds,
+            retry_timeout_seconds=retry_timeout_seconds,
             beat_seconds=beat_seconds,
             cache_use=engine.cache_use,
         )

@@ -166,7 +166,7 @@ def _parse_address(text: str) -> tuple[str, int]:
 
 
 class WrongRun(ServiceError):
-    """The worker belongs to another run."""
+    """A call by a worker of another run."""
 
     status = HTTPStatus.CONFLICT
 

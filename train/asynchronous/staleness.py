@@ -17,7 +17,8 @@ Dispatch preserves it. A worker with weights b gets a group only while N < (b + 
 eta + 1 - v) B groups are outstanding. The new one counts only for k >= b + eta, and for these k the right side is at
 least as large. The rule holds for each worker with its own b, also with old weights.
 
-A batch is taken only if, without its groups, the invariant holds for v + 1, and no remaining group had to be used at v.
+A batch is taken only under two conditions: without its groups, the invariant holds for v + 1; and no remaining group
+had to be used at v.
 
 There is no deadlock: once all outstanding groups are ready, the B oldest form an allowed batch. Without this rule,
 younger groups would overtake long completions, which then exceed the bound.

@@ -124,7 +124,7 @@ def _open_mirror(
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
         partial(RelayApp, folder, find_arriving=mirror.find_arriving),
-        lambda stop: mirror.sync_until_stopped(stop, every_seconds=POLL_SECONDS),
+        lambda stop: mirror.sync_until_stopped(stop, interval_seconds=POLL_SECONDS),
         f"relay of {run}, which fetches from {', '.join(sources)}",
     )
 

@@ -19,7 +19,7 @@ Key = TypeVar("Key", bound=str)
 
 
 class JoinEntry(Struct, frozen=True, tag="join"):
-    """A node was admitted on probation, or a verifier was admitted. invite_digest: of its invite's id."""
+    """The admission of a node, on probation, or of a verifier. invite_digest: digest of the invite's id."""
 
     node: bytes
     invite_digest: bytes = wire_field(name="invite")
@@ -27,14 +27,14 @@ class JoinEntry(Struct, frozen=True, tag="join"):
 
 
 class StakeEntry(Struct, frozen=True, tag="stake"):
-    """An invite staked units for a node, which loses them if it cheats."""
+    """The stake of an invite for a node, which cheating forfeits."""
 
     node: bytes
     units: int
 
 
 class LeaseEntry(Struct, frozen=True, tag="lease"):
-    """A node was leased a group under one version of the weights. lease: number of the lease for the node."""
+    """A lease of a group to a node, under one version of the weights. lease: number of the lease for the node."""
 
     node: bytes
     lease: int
@@ -44,7 +44,7 @@ class LeaseEntry(Struct, frozen=True, tag="lease"):
 
 
 class SubmitEntry(Struct, frozen=True, tag="submit"):
-    """A node submitted the completions of a lease. blake3: digest of their file."""
+    """A submission of the completions of a lease. blake3: digest of their file."""
 
     node: bytes
     lease: int
@@ -52,7 +52,7 @@ class SubmitEntry(Struct, frozen=True, tag="submit"):
 
 
 class VerdictEntry(Struct, frozen=True, tag="verdict"):
-    """A lease ended. "unknown" does not count against the node."""
+    """The verdict on an ended lease. "unknown" does not count against the node."""
 
     node: bytes
     lease: int
@@ -61,7 +61,7 @@ class VerdictEntry(Struct, frozen=True, tag="verdict"):
 
 
 class PayEntry(Struct, frozen=True, tag="pay"):
-    """A node earned units for an accepted lease."""
+    """A payment to a node for an accepted lease."""
 
     node: bytes
     lease: int
@@ -69,7 +69,7 @@ class PayEntry(Struct, frozen=True, tag="pay"):
 
 
 class SlashEntry(Struct, frozen=True, tag="slash"):
-    """A node lost units of its stake."""
+    """A forfeiture of units of a node's stake."""
 
     node: bytes
     units: int
@@ -77,14 +77,14 @@ class SlashEntry(Struct, frozen=True, tag="slash"):
 
 
 class LeaveEntry(Struct, frozen=True, tag="leave"):
-    """A node left, was suspended, banned or died."""
+    """The end of a membership: the node left, or was suspended, banned or found dead."""
 
     node: bytes
     cause: Literal["left", "suspended", "banned", "dead"] = wire_field(name="how")
 
 
 class PublishEntry(Struct, frozen=True, tag="publish"):
-    """A version of the weights was published. manifest_digest: of its manifest."""
+    """The publication of a version of the weights. manifest_digest: digest of its manifest."""
 
     version: int
     manifest_digest: bytes = wire_field(name="manifest")

@@ -38,7 +38,7 @@ Reply = TypeVar("Reply")
 
 
 class JoinRequired(CallDeferred):
-    """The coordinator has dropped this node, which must join again with its invite."""
+    """A call by a node that the coordinator has dropped; the node must join again with its invite."""
 
 
 class ResourceGone(RunError):
@@ -82,7 +82,7 @@ class SignedClient:
             ) from error
 
     def fetch(self, path: str, max_bytes: int) -> bytes:
-        """Return a reply of at most `max_bytes` without decoding it. Raises what `call` raises."""
+        """Return a reply of at most `max_bytes` without decoding it. Raises the errors of `call`."""
         return self._reply(path, b"", max_bytes)
 
     @property

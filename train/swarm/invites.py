@@ -1,6 +1,6 @@
 """Invites to join a swarm: signed by the run, with URLs, role and stake.
 
-The first key that uses an invite owns it, so it must be kept secret.
+The first key that uses an invite owns it, so invites must be kept secret.
 """
 
 import base64

@@ -17,8 +17,8 @@ from train.asynchronous.messages import Lease, LeaseVerdict, SampleResult, unpac
 from train.sampling.protocol import SampledCompletion
 from train.swarm.settings import SwarmSettings
 
-# Bytes of a file; of a completion: field names and a partial chunk of commitments; of a token: 4 for its id, 4 for its
-# log-probability, and its share of 258 bytes of commitments for 32 tokens.
+# Size bounds in bytes. Per file: the framing. Per completion: field names and a partial chunk of commitments.
+# Per token: 4 for the id, 4 for the log-probability, and a share of 258 bytes of commitments for 32 tokens.
 _FIXED_BYTES, _COMPLETION_BYTES, _TOKEN_BYTES = 64 * 2**10, 512, 17
 _COPIED_TOKENS = 64  # two completions of at most this length may be equal by chance
 _SOFT = {"version", "logprobs"}  # reasons that honest nodes may cause: a premature load of weights; a broken device

@@ -100,7 +100,7 @@ class Ledger:
     def begin_transaction(self) -> Iterator[None]:
         """Commit the entries of a block durably and atomically, when it ends.
 
-        Raises RunError if they cannot be written, and closes the ledger.
+        Closes the ledger and raises RunError if the entries cannot be written.
         """
         with self._translate_write_errors():
             self._rows.execute("BEGIN")
@@ -116,7 +116,7 @@ class Ledger:
             yield
         except sqlite3.Error as error:
             self._rows.close()  # accounts in memory and file differ
-            raise RunError(f"cannot append to the ledger: {error}. Make room on its disk, then restart.") from error
+            raise RunError(f"cannot append to the ledger: {error}. Free space on its disk, then restart.") from error
 
     def read_entries(self) -> Iterator[Entry]:
         return (row.decode() for row in _select_rows(self._rows))

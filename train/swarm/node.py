@@ -120,7 +120,7 @@ class NodeProcess:
                 engine,
                 source,
                 name=self._client.name,
-                patience_seconds=self._options.retry_timeout_seconds,
+                retry_timeout_seconds=self._options.retry_timeout_seconds,
                 beat_seconds=HEARTBEAT_SECONDS,
                 whole_leases=True,
                 on_loaded=self._log_load,
@@ -194,7 +194,7 @@ class SwarmController(ControllerCalls):
         return self._client.call(path, message, kind)
 
     def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
-        """Submit the results of each lease in a separate request, since the lease limits the size of a body."""
+        """Submit one request per lease: the coordinator limits a body to the size of one lease."""
         indices_by_lease = defaultdict(list)
         for index, result in enumerate(request.results):
             indices_by_lease[result.group].append(index)

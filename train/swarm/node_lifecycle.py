@@ -2,7 +2,7 @@
 
     invited -> probation -> healthy <-> unhealthy -> dead
                                     -> suspended    too many soft rejections
-                                    -> banned       one hard rejection, or on probation a second soft one in a row
+                                    -> banned       one hard rejection, or on probation a second soft one in succession
 
 A node that is dead, has left or is suspended can join again with its invite, on probation; a banned one cannot.
 """

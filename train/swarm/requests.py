@@ -103,7 +103,7 @@ def read_head(path: str, headers: Mapping[str, str]) -> tuple[RequestHead, bytes
 
 
 def check_signature(head: RequestHead, signature: bytes) -> None:
-    """Raise BadSignature unless the node signed this head."""
+    """Raise BadSignature unless the node's signature of these request headers is valid."""
     verify_and_unwrap(_DOMAIN, _encode_signed_fields(head) + signature, head.node)
 
 

@@ -19,7 +19,7 @@ from sandbox.http_client import HttpClient, ServerUnreachable
 from train.errors import TransferError
 from train.weights.manifest import WeightFile, WeightManifest
 from train.weights.source import TensorFiles
-from train.weights.version_folder import VersionFolder, default_folder
+from train.weights.version_folder import VersionFolder, locate_default_folder
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class HttpSource:
         folder, part = self._versions.path / name, self._versions.locate_partial(name)
         try:
             self._versions.create()
-            with self._versions.exclusive_lock():
+            with self._versions.lock_exclusively():
                 # Sizes suffice: the proof detects damage after the download.
                 if any(_get_size(folder / file.name) != file.size for file in manifest.files):
                     shutil.rmtree(folder, ignore_errors=True)
@@ -67,7 +67,7 @@ class HttpSource:
                 self._versions.remove_unused()
         except OSError as error:
             raise TransferError(
-                f"cannot store weights {manifest.version} in {self._versions.path}: {error}. Make room there, or set "
+                f"cannot store weights {manifest.version} in {self._versions.path}: {error}. Free disk space, or set "
                 "TMPDIR to another folder"
             ) from error
         return TensorFiles(tuple(folder / file.name for file in manifest.files))
@@ -136,9 +136,9 @@ class HttpSource:
                     into.write(chunk)
 
 
-def download_folder(url: str) -> Path:
+def locate_download_folder(url: str) -> Path:
     """Return the folder shared by all workers of this machine and user for the same run."""
-    return default_folder(blake3(url.encode()).hexdigest(8))
+    return locate_default_folder(blake3(url.encode()).hexdigest(8))
 
 
 def _get_size(path: Path) -> int:

@@ -34,7 +34,7 @@ class VersionFolder:
         """Return the folder of a partially downloaded version."""
         return self.path / f"{version}{_PART}"
 
-    def exclusive_lock(self, deadline: float = inf) -> FileLock:
+    def lock_exclusively(self, deadline: float = inf) -> FileLock:
         """Lock the folder for changes. Raises TransferError if another process holds the lock until the deadline.
 
         deadline: in time.monotonic()
@@ -66,13 +66,13 @@ class VersionFolder:
         while self._used:
             self._used.popleft()[1].close()
         # A process that holds the exclusive lock removes unused versions itself.
-        with suppress(OSError, TransferError), self.exclusive_lock(0.0):
+        with suppress(OSError, TransferError), self.lock_exclusively(0.0):
             self.remove_unused()
 
     def _lock_on(self, version: str) -> Path:
         return self.path / f"{_IN_USE}{version}"
 
 
-def default_folder(name: str) -> Path:
+def locate_default_folder(name: str) -> Path:
     """Return the folder of this name, shared by all processes of this machine and user."""
     return Path(os.environ.get("TMPDIR", "/tmp")) / f"curate-weights-{os.getuid()}" / name

@@ -139,7 +139,7 @@ def test_a_relay_without_room_says_so_and_goes_on_when_there_is_some(tmp_path: P
         mirror = Mirror(tmp_path / "relay", RUN, PUBLIC, download(url))
         (tmp_path / "relay").mkdir()
         (tmp_path / "relay" / "runs").write_text("in the way")
-        with pytest.raises(TransferError, match="Make room there"):
+        with pytest.raises(TransferError, match="Free disk space"):
             mirror.sync_newest()
         (tmp_path / "relay" / "runs").unlink()
         mirror.sync_newest()

@@ -70,7 +70,7 @@ class Relays:
     def fetch_newest_manifest(self):
         version = self.versions.popleft() if len(self.versions) > 1 else self.versions[0]
         if version is None:
-            raise TransferError("no relay names a version")
+            raise TransferError("no relay serves a version")
         return WeightManifest(version)
 
 
@@ -207,7 +207,7 @@ def test_no_option_that_loads_code_reaches_a_node(options):
 def test_weights_are_those_that_the_relays_name(node):
     assert node(Coordinator(), Relays(5)).wait_for_weights(4, 0.0) == WeightManifest(5)
     assert node(Coordinator(), Relays(5)).wait_for_weights(5, 0.0) is None
-    with pytest.raises(ControllerUnreachable, match="no relay names a version"):
+    with pytest.raises(ControllerUnreachable, match="no relay serves a version"):
         node(Coordinator(), Relays(None)).wait_for_weights(-1, 0.0)
 
 

@@ -48,10 +48,10 @@ class World:
                 _, _, noisy_1V = sample_tokens(logits_1V, lease.sampling_params.temperature, [seed], [position])
                 best, second = noisy_1V[0].topk(2).indices.tolist()
                 gap = float(noisy_1V[0, best] - noisy_1V[0, second])
-                turns_here = n_turned < turns and least < gap <= most and second not in self.prefill.ends
+                turns_here = n_turned < turns and least < gap <= most and second not in self.prefill.end_token_ids
                 ids.append(second if turns_here else best)
                 n_turned += turns_here
-                if ids[-1] in self.prefill.ends:
+                if ids[-1] in self.prefill.end_token_ids:
                     break
         return ids[len(lease.prompt) :], n_turned
 
@@ -68,7 +68,9 @@ class World:
             for row, view in zip(completions, views, strict=True)
         )
         settings = swarm_answers.settings(self.path, {"": self.thresholds}, 640)
-        return judge_completions(rows, LEASE, views, self.thresholds, settings, ends=self.prefill.ends)
+        return judge_completions(
+            rows, LEASE, views, self.thresholds, settings, end_token_ids=self.prefill.end_token_ids
+        )
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])

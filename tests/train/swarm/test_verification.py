@@ -54,7 +54,12 @@ class World:
     def verdict_on(self, lease: Lease, file: Completions, pair: str) -> VerificationResult:
         views = self.views_of(lease, file, pair)
         return judge_completions(
-            file, lease, views, self.settings.thresholds[pair], self.settings, ends=self.prefills[pair].ends
+            file,
+            lease,
+            views,
+            self.settings.thresholds[pair],
+            self.settings,
+            end_token_ids=self.prefills[pair].end_token_ids,
         )
 
     def views_of(self, lease: Lease, file: Completions, pair: str) -> list[Recomputation]:
@@ -254,7 +259,7 @@ def test_without_a_replay_a_cheap_model_is_found_by_its_unlikely_tokens(world):
         ):
             views = prefill.recompute_lease(file, lease)
             found = judge_completions(
-                file, lease, views, world.settings.thresholds["float32"], settings, ends=prefill.ends
+                file, lease, views, world.settings.thresholds["float32"], settings, end_token_ids=prefill.end_token_ids
             )
             assert found.verdict == verdict
 
@@ -288,7 +293,7 @@ def test_one_token_that_was_put_in_is_found_even_behind_right_commitments(world,
 
 def test_an_answer_ends_where_it_may_end(world):
     lease, prefill = LEASES[0], world.prefills["float32"]
-    (end,) = prefill.ends
+    (end,) = prefill.end_token_ids
     file = honest(world, lease)
     first = file[0]
     for ids in (first.token_ids[:-1], (*first.token_ids[:5], end, *first.token_ids[6:])):
@@ -297,7 +302,9 @@ def test_an_answer_ends_where_it_may_end(world):
             token_ids=ids,
             commitments=first.commitments[: COMMITMENT_BYTES * -(-len(ids) // 32)],
         )
-        found = judge_completions(short, lease, no_views(), Thresholds(), world.settings, ends=prefill.ends)
+        found = judge_completions(
+            short, lease, no_views(), Thresholds(), world.settings, end_token_ids=prefill.end_token_ids
+        )
         assert found.verdict == LeaseVerdict("soft", "termination")
     ended = [replace(first, token_ids=(*first.token_ids[:20], end)), *file[1:]]
     answers = [SampledCompletion("", row.finish_reason, len(row.token_ids), token_ids=row.token_ids) for row in ended]
@@ -307,14 +314,16 @@ def test_an_answer_ends_where_it_may_end(world):
 
 def test_without_a_replay_an_end_needs_a_chance(world):
     lease, prefill = LEASES[0], world.prefills["float32"]
-    (end,) = prefill.ends
+    (end,) = prefill.end_token_ids
     answers = [
         replace(answer, token_ids=(*answer.token_ids[:3], end)) for answer in swarm_answers.drawn(world.engine, lease)
     ]
     file = with_right_commitments(world, lease, answers)
     thresholds = Thresholds(end_probability=1.0, unlikely_tokens=ShareThreshold(0.99))
     views = prefill.recompute_lease(file, lease)
-    found = judge_completions(file, lease, views, thresholds, replace_replays(world.settings), ends=prefill.ends)
+    found = judge_completions(
+        file, lease, views, thresholds, replace_replays(world.settings), end_token_ids=prefill.end_token_ids
+    )
     assert found.verdict == LeaseVerdict("soft", "termination")
 
 
@@ -324,7 +333,12 @@ def test_malformed_commitments_are_rejected_before_anything_is_computed(world):
     for data in (b"", file[0].commitments[:-1], b"\0" * len(file[0].commitments)):
         forged = with_row(file, commitments=data)
         found = judge_completions(
-            forged, lease, no_views(), Thresholds(), world.settings, ends=world.prefills["float32"].ends
+            forged,
+            lease,
+            no_views(),
+            Thresholds(),
+            world.settings,
+            end_token_ids=world.prefills["float32"].end_token_ids,
         )
         assert found.verdict == LeaseVerdict("hard", "malformed")
 
@@ -343,7 +357,7 @@ def test_whatever_the_commitments_are_there_is_a_verdict(world):
             data[::COMMITMENT_BYTES] = b"\xf0" * len(data[::COMMITMENT_BYTES])
         forged = with_row(file, commitments=bytes(data))
         found = judge_completions(
-            forged, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends
+            forged, lease, views, Thresholds(), world.settings, end_token_ids=world.prefills["float32"].end_token_ids
         )
         assert found.verdict.outcome == "hard"
         reasons.add(found.verdict.reason)
@@ -362,7 +376,9 @@ def test_a_verifier_that_computes_no_numbers_does_not_know(world):
     file = honest(world, lease)
     views = list(world.views_of(lease, file, "float32"))
     views[1] = replace(views[1], logprobs=views[1].logprobs * np.float32(np.nan))
-    found = judge_completions(file, lease, views, Thresholds(), world.settings, ends=world.prefills["float32"].ends)
+    found = judge_completions(
+        file, lease, views, Thresholds(), world.settings, end_token_ids=world.prefills["float32"].end_token_ids
+    )
     assert found.verdict == LeaseVerdict("unknown", "crashed")
 
 
@@ -387,7 +403,12 @@ def test_a_verifier_loads_versions_as_engines_do(world, tmp_path):
             prefill.load([tmp_path / "new.safetensors"])
         views = prefill.recompute_lease(file, LEASES[0])
         found = judge_completions(
-            file, LEASES[0], views, world.settings.thresholds["float32"], world.settings, ends=prefill.ends
+            file,
+            LEASES[0],
+            views,
+            world.settings.thresholds["float32"],
+            world.settings,
+            end_token_ids=prefill.end_token_ids,
         )
         assert found.verdict.outcome == verdict
     save_file({"other": torch.zeros(1)}, tmp_path / "other.safetensors")

@@ -186,7 +186,7 @@ def test_a_server_that_is_gone_is_given_up_after_some_attempts(publisher, server
 def test_a_full_disk_is_named_before_anything_is_fetched(publisher, server, source):
     manifest = published(publisher)
     huge = replace(manifest, files=(*manifest.files, WeightFile("huge", 10**15, "00")))
-    with pytest.raises(TransferError, match=r"1,000,000,[\d,]+ bytes are missing, and [\d,]+ are free. Make room"):
+    with pytest.raises(TransferError, match=r"1,000,000,[\d,]+ bytes are missing, and [\d,]+ are free. Free disk"):
         source.fetch(huge)
     assert server.requests == []
 

@@ -98,7 +98,7 @@ class Broadcaster:
                 stop.wait(_RETRY_SECONDS)
 
     def publish_newest(self, wait_seconds: float) -> WeightManifest | None:
-        """Wait up to `wait_seconds` for an unpublished version, publish it, and return its manifest; None if none came.
+        """Wait up to `wait_seconds` for an unpublished version, publish it, and return its manifest, or None.
 
         Raises ControllerUnreachable, TransferError and RunError.
         """
@@ -129,7 +129,7 @@ class Broadcaster:
     def _copy_files(self, manifest: WeightManifest) -> WeightManifest:
         """Copy the files of a version to version-independent names, as deltas require.
 
-        Raises TransferError if they cannot be fetched or copied, or newer ones replace them meanwhile.
+        Raises TransferError if the files cannot be fetched or copied, or newer ones replace the files meanwhile.
         """
         files = self._source.fetch(manifest).paths
         folder = self._folder / str(manifest.version)
@@ -147,7 +147,9 @@ class Broadcaster:
                 if blake3(max_threads=blake3.AUTO).update_mmap(folder / file.name).hexdigest() != file.blake3:
                     raise TransferError(f"weights {manifest.version} were replaced while they were read")
         except OSError as error:
-            raise TransferError(f"cannot store weights {manifest.version} in {folder}: {error}. Make room.") from error
+            raise TransferError(
+                f"cannot store weights {manifest.version} in {folder}: {error}. Free disk space."
+            ) from error
         if not named:
             raise TransferError(
                 f"weights {manifest.version} are not in files. Set workers.listen in the run's configuration"

@@ -44,7 +44,7 @@ class BroadcastManifest(Struct, frozen=True):
     base               version to apply the deltas to; None for a full version
     shards             of all files, ordered by file and offset
     weights            the resulting files with their digests
-    next_full_version  latest version by which a full one will be published
+    next_full_version  upper bound of the number of the next full version
     """
 
     run: str
@@ -129,7 +129,7 @@ def read_latest(signed: bytes, run: str, public_key: bytes) -> LatestVersion:
 
 
 def add_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
-    """Return those of the versions that are in `bases`, and their bases, transitively.
+    """Return the versions that are in `bases`, and their bases, transitively.
 
     bases: base of each available version
     """

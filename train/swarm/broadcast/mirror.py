@@ -57,7 +57,7 @@ class Mirror:
         self._restore(public_key)
         download.load_last_seen(folder / build_latest_path(run))
 
-    def sync_until_stopped(self, stop: threading.Event, *, every_seconds: float) -> None:
+    def sync_until_stopped(self, stop: threading.Event, *, interval_seconds: float) -> None:
         """Fetch each version as it appears, until `stop` is set."""
         is_failing = False
         while not stop.is_set():
@@ -65,9 +65,9 @@ class Mirror:
                 self.sync_newest()
                 is_failing = False
             except TransferError as error:
-                (log.debug if is_failing else log.warning)("%s; retrying in %.0f s", error, every_seconds)
+                (log.debug if is_failing else log.warning)("%s; retrying in %.0f s", error, interval_seconds)
                 is_failing = True
-            stop.wait(every_seconds)
+            stop.wait(interval_seconds)
 
     def sync_newest(self) -> None:
         """Fetch the newest version and its bases. Raises TransferError, also if the disk is full."""
@@ -82,7 +82,7 @@ class Mirror:
             self._drop()
         except OSError as error:
             self._drop()
-            raise TransferError(f"cannot store weights in {self.folder}: {error}. Make room there.") from error
+            raise TransferError(f"cannot store weights in {self.folder}: {error}. Free disk space.") from error
 
     def find_arriving(self, path: str, start: int, stop: int) -> Path | None:
         """Return the path of the incomplete file at `path` if it has the bytes [start, stop); otherwise None."""
@@ -104,7 +104,7 @@ class Mirror:
             try:
                 self._open(manifest)
             except OSError as error:
-                raise TransferError(f"cannot store weights in {self.folder}: {error}. Make room there.") from error
+                raise TransferError(f"cannot store weights in {self.folder}: {error}. Free disk space.") from error
 
     def _fetch_manifests(self, latest: LatestVersion) -> None:
         """Fetch the manifests of a version and its bases."""

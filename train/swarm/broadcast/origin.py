@@ -207,7 +207,7 @@ class Origin:
             obstore.put(self._store, path, content)
         except Exception as error:  # as above
             reason = _extract_first_line(error)
-            raise TransferError(f"cannot publish {path}: {reason}. Make room there, or check the store.") from error
+            raise TransferError(f"cannot publish {path}: {reason}. Free disk space, or check the store.") from error
 
     def _remove(self, version: int) -> None:
         import obstore

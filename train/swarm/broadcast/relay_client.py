@@ -68,9 +68,9 @@ class RelayClient:
             self._record_latest(read_latest(signed, self._run, self._public_key), signed)
 
     def fetch_latest(self) -> LatestVersion:
-        """Request `latest` from all relays, and return the newest version that any has named so far.
+        """Request `latest` from all relays, and return the newest version that any relay has served so far.
 
-        Raises TransferError if no relay replies with a validly signed one.
+        Raises TransferError if no relay sends a validly signed `latest`.
         """
         return self.fetch_signed_latest()[0]
 
@@ -78,7 +78,7 @@ class RelayClient:
         """Return the version of `fetch_latest`, decoded and signed."""
         by_relay, reasons = self.fetch_latest_by_relay()
         if not by_relay or self._newest is None:
-            raise TransferError(f"no relay names a version of {self._run}: {self._describe(reasons)}")
+            raise TransferError(f"no relay serves a version of {self._run}: {self._describe(reasons)}")
         newest = self._newest[0]
         for url, latest in by_relay.items():
             is_old = latest.issued_at < newest.issued_at - _BEHIND_SECONDS
@@ -87,7 +87,7 @@ class RelayClient:
         return self._newest
 
     def fetch_latest_by_relay(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
-        """Request `latest` from all relays concurrently. Return the newest version of each, and the others' errors."""
+        """Request `latest` from all relays concurrently. Return the newest version of each relay, or its error."""
         replies: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
         pending = {url: SocketInterrupt() for url in self._relays.list_available()}
         for url, cancel in pending.items():
@@ -136,7 +136,7 @@ class RelayClient:
                 self._newest = latest, signed
 
     def fetch_manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
-        """Return the manifest of a version, decoded and signed; of the newest version, with the digest in `latest`.
+        """Return the manifest of a version, decoded and signed. For the newest version, verify the digest in `latest`.
 
         Raises TransferError if no relay sends it in time.
         """
@@ -176,7 +176,7 @@ class RelayClient:
         raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {self._describe(reasons)}")
 
     def _check_retained(self, version: int, absent: set[str]) -> None:
-        """Raise TransferError if all relays lack a version older than the newest: they have dropped it."""
+        """Raise TransferError if all relays have dropped a version, being older than the newest."""
         if self._newest is not None and self._newest[0].version > version and absent == set(self._relays.urls):
             raise TransferError(f"all relays have dropped version {version} of {self._run}; request a newer one")
 

@@ -98,13 +98,13 @@ class RelaySelector:
         with self._lock:
             return self._list_available()
 
-    def choose(self, n_bytes: int, among: Collection[str]) -> str | None:
+    def choose(self, n_bytes: int, candidates: Collection[str]) -> str | None:
         """Return the relay with the shortest expected time, or rarely a random one; None if all are busy."""
         with self._lock:
             free = [
                 url
                 for url in self._list_available()
-                if url in among and self._relays[url].running < self._max_concurrent
+                if url in candidates and self._relays[url].running < self._max_concurrent
             ]
             if not free:
                 return None

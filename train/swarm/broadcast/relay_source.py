@@ -24,7 +24,7 @@ from train.swarm.broadcast.shard_download import ShardFiles, TransferDeadline
 from train.swarm.folder import write_atomic
 from train.weights.manifest import WeightManifest
 from train.weights.source import TensorFiles
-from train.weights.version_folder import VersionFolder, default_folder
+from train.weights.version_folder import VersionFolder, locate_default_folder
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +49,13 @@ class VersionStore:
         """Fetch a version, and return its folder and manifest. The folder is valid until `keep` others are fetched.
 
         seconds        timeout for the version
-        stall_seconds  timeout for each next shard, from the exclusive lock on
+        stall_seconds  timeout for each next shard, once the folder is locked
 
         Raises TransferError if the relays do not send it in time, or the disk is full.
         """
         deadline = TransferDeadline.from_now(seconds, stall_seconds)
         try:
-            with self._folder.exclusive_lock(deadline.until):
+            with self._folder.lock_exclusively(deadline.until):
                 deadline.record_progress()
                 manifest = self._fetch_locked(version, deadline)
                 self._folder.mark_in_use(_name(version))
@@ -64,7 +64,7 @@ class VersionStore:
             raise TransferError(f"cannot build version {version} from its base: {error}") from error
         except OSError as error:
             raise TransferError(
-                f"cannot store version {version} in {self._folder.path}: {error}. Make room there."
+                f"cannot store version {version} in {self._folder.path}: {error}. Free disk space."
             ) from error
         return self._locate_version(version), manifest
 
@@ -183,7 +183,7 @@ class RelaySource:
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
         """Fetch a version, unless it is on the disk.
 
-        Raises TransferError if the relays stop sending it, or have other weights under its number.
+        Raises TransferError if the relays stop sending the version, or have other weights under its number.
         """
         with suppress(TransferError):  # relays may have no version yet
             self._download.fetch_latest()  # a version that all relays have dropped then fails immediately
@@ -223,4 +223,4 @@ class RelaySourceFactory:
 
 def locate_shared_folder(run: str, public_key: bytes) -> Path:
     """Return the folder shared by all workers of this user for the run."""
-    return default_folder(f"relays-{blake3(public_key + run.encode()).hexdigest(8)}")
+    return locate_default_folder(f"relays-{blake3(public_key + run.encode()).hexdigest(8)}")

@@ -54,7 +54,7 @@ class TransferDeadline:
         self.progress_at = time.monotonic()
 
     def get_remaining_seconds(self) -> float:
-        """Return the seconds until the deadline without further progress, at least 0."""
+        """Return the seconds left until the deadline, or until the stall timeout if sooner; at least 0."""
         return max(0.0, min(self.until, self.progress_at + self.stall_seconds) - time.monotonic())
 
 

@@ -250,7 +250,7 @@ def _check_worker(call: _Call, message: Any) -> None:
 
 
 async def _read_signed_body(call: _Call, max_bytes: int) -> bytes:
-    """Read the body of a call. Raises Unauthorized if its digest is not the signed one, and what `read_body` raises."""
+    """Read the body of a call. Raises Unauthorized for another digest than the signed one; see also `read_body`."""
     body = await read_body(call.request, max_bytes)
     if blake3(body).digest() != call.head.digest:
         raise Unauthorized("the body does not have the signed digest")

@@ -191,10 +191,10 @@ class Coordinator:
         with self._begin_transaction() as (state, now):
             return state.heartbeat(key, beat, now)
 
-    def release(self, key: bytes, leaving: ReleaseRequest) -> None:
+    def release(self, key: bytes, request: ReleaseRequest) -> None:
         """Release some leases of a node, or a node or verifier that leaves."""
         with self._begin_transaction() as (state, now):
-            state.release(key, leaving.leases, now)
+            state.release(key, request.leases, now)
 
     def begin_upload(self, key: bytes) -> int | None:
         """Return the maximum size of a body with results; None if the node has held no lease since the start."""
@@ -204,7 +204,7 @@ class Coordinator:
     def submit_results(self, key: bytes, request: SubmitRequest) -> list[ResultStatus]:
         """Store results, and queue complete leases for verifiers. One thread at a time may call this for a node.
 
-        Raises RunError if the disk is full; the node may send them again.
+        Raises RunError if the disk is full; the node can then resubmit the results.
         """
         by_lease: dict[int, list[SampleResult]] = {}
         for result in request.results:
@@ -273,12 +273,12 @@ class Coordinator:
         with self._begin_transaction() as (state, now):
             return None if state.get_claimed_digest(key, lease, now) is None else state.get_max_body_bytes(lease)
 
-    def submit_verdict(self, key: bytes, lease: int, verified: VerificationResult) -> None:
+    def submit_verdict(self, key: bytes, lease: int, verification: VerificationResult) -> None:
         """Record a verdict. Raises NotJoined and Forbidden."""
         with self._begin_transaction() as (state, now):
-            state.record_verdict(key, lease, verified, now)
-        verdict = verified.verdict
-        log.info("lease %d: %s %s %s", lease, verdict.outcome, verdict.reason, verified.figures)
+            state.record_verdict(key, lease, verification, now)
+        verdict = verification.verdict
+        log.info("lease %d: %s %s %s", lease, verdict.outcome, verdict.reason, verification.figures)
 
     # --- calls of the operator ---
 

@@ -105,7 +105,7 @@ class _OpenLease:
 
     node_lease     the lease as sent to its node and verifiers
     trainer_lease  the lease as the trainer granted it
-    last_named     time when its node last named it
+    last_named     time of the last message in which its node named it
     is_held        whether its node has named it
     """
 
@@ -229,7 +229,7 @@ class CoordinatorState:
     def release(self, key: bytes, leases: Collection[LeaseKey] | None, now: float) -> None:
         """Release these leases of a node; None for all, because the node or verifier leaves.
 
-        A released lease counts as expired; of a leaving node, only one of its leases does.
+        A released lease counts as expired. If the node leaves, only one of its leases does.
         """
         if self.verifiers.pop(key, None) is not None:
             self._requeue(key, now)
@@ -274,7 +274,7 @@ class CoordinatorState:
         return self._can_evaluate and latest == (False,)
 
     def grant(self, key: bytes, lease: Lease, now: float) -> Lease | None:
-        """Lease a group of the trainer to a node; if it may not get one, release the group and return None."""
+        """Lease a group of the trainer to a node; if the node may not get one, release the group and return None."""
         member = self.members.get(key)
         if not is_verifiable(lease.sampling_params) and self._can_evaluate:
             self._can_evaluate = False
@@ -314,7 +314,7 @@ class CoordinatorState:
     def get_late_status(self, key: bytes, lease: int) -> ResultStatus:
         """Return the status of a result for a lease that has ended or is not this node's.
 
-        "stale" for leases from before a restart, which are unknown.
+        "stale" for leases from before a restart, whose verdict is "unknown".
         """
         node, digest = self._finished.get(lease, (b"", b""))
         return "again" if node == key and digest else "stale"
@@ -411,7 +411,7 @@ class CoordinatorState:
         active = [verifier for verifier in self.verifiers.values() if now - verifier.last_seen < _ACTIVE_WINDOW_SECONDS]
         return all(verifier.notified_of_end for verifier in active)
 
-    def record_verdict(self, key: bytes, lease: int, verified: VerificationResult, now: float) -> None:
+    def record_verdict(self, key: bytes, lease: int, verification: VerificationResult, now: float) -> None:
         """Record a verdict; ignore it if the verifier no longer has the lease.
 
         Raises NotJoined and Forbidden.
@@ -419,14 +419,14 @@ class CoordinatorState:
         if self.get_claimed_digest(key, lease, now) is None:
             return
         record = self._records[lease]
-        verdict = verified.verdict
+        verdict = verification.verdict
         if verdict.outcome == "accepted":
-            is_refused = any(result.finish_reason == "refused" for result in verified.results)
+            is_refused = any(result.finish_reason == "refused" for result in verification.results)
             if is_refused and len(record.trainer_lease.prompt) < self._settings.engine.context_tokens:
                 verdict = LeaseVerdict("soft", "length")  # nodes must not select prompts by refusing others
-            elif check_results(verified.results, record.node_lease, self._settings):
+            elif check_results(verification.results, record.node_lease, self._settings):
                 verdict = LeaseVerdict("unknown", "crashed")
-        results = convert_for_trainer(verified.results, record.trainer_lease)
+        results = convert_for_trainer(verification.results, record.trainer_lease)
         self._apply(_LeaseChange(lease, lambda state: state.judge(key, verdict), results), now)
 
     # --- time, weights ---
@@ -609,7 +609,7 @@ class CoordinatorState:
         return self._end_leases(member, after) if NodeEffect.FREE_LEASES in effects else []
 
     def _end_leases(self, member: NodeMember, state: NodeState) -> list[_Change]:
-        """Return the changes that end a node's leases. Of a silent node, one expires: an outage counts once."""
+        """Return the changes that end a node's leases. If a node is silent, one expires: an outage counts once."""
         if state is NodeState.BANNED:
             return [_LeaseChange(lease, TrackedLease.revoke) for lease in member.leases]
         is_silent = state in (NodeState.UNHEALTHY, NodeState.DEAD)
@@ -635,7 +635,7 @@ class CoordinatorState:
     def _find_calibrated_kinds(self) -> set[str]:
         """Return the kinds of engines that nodes may name: only the run's own if it has thresholds.
 
-        Otherwise a node could choose the kind with the widest.
+        Otherwise a node could choose the kind with the widest thresholds.
         """
         kinds = {pair.partition("/")[0] for pair in self._settings.thresholds if pair}
         return kinds & {self._settings.engine.kind} or kinds
@@ -651,7 +651,7 @@ def _compute_suspension_seconds(account: Account) -> float:
 
 
 def _describe_exclusion(account: Account) -> str:
-    """Describe the suspension or ban of a node for its owner."""
+    """Describe the suspension or ban of a node, for the node's owner."""
     if account.lifecycle.state is NodeState.BANNED:
         reason = f"a lease was rejected ({account.last_fault})" if account.last_fault else "by the operator"
         return f"this node is banned: {reason}"

@@ -153,7 +153,7 @@ class ResultStore:
                 file.seek(start)
                 file.write(content)
         except OSError as error:
-            raise RunError(f"cannot store completions in {self._folder}: {error}. Make room there.") from error
+            raise RunError(f"cannot store completions in {self._folder}: {error}. Free disk space.") from error
 
     def _locate_file(self, lease: int) -> Path:
         return self._folder / str(lease)
@@ -168,7 +168,7 @@ def _check_result(result: SampleResult, lease: Lease, stored: dict[int, _Locatio
 
 
 def _expand_refusal(result: SampleResult, lease: Lease) -> Iterator[SampleResult]:
-    """Yield the result, or for a refusal, which covers the whole lease, one refusal for each seed."""
+    """Yield the result; a refusal covers the whole lease, so yield one refusal for each seed."""
     if result.finish_reason != "refused":
         yield result
     else:

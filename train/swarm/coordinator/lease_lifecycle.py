@@ -1,7 +1,7 @@
 """The states of a lease; each step returns the lease after it.
 
     open -> submitted <-> verifying -> accepted | rejected | unknown
-         -> expired                    (no file in time, or the node died)
+         -> expired                    (no file in time, or the node is dead)
          -> unknown                    (the node left or never received it, the trainer no longer waits for it, or the
                                        coordinator restarted)
 
@@ -89,7 +89,7 @@ class TrackedLease:
         return self
 
     def abandon(self) -> "TrackedLease":
-        """Expire an open lease whose node died, left, or omits it from heartbeats."""
+        """Expire an open lease whose node is dead, has left, or omits the lease from heartbeats."""
         return self.end(_EXPIRED) if self.state is LeaseState.OPEN else self
 
     def free(self) -> "TrackedLease":

@@ -5,7 +5,7 @@ assumptions: completions of the run resemble those of the calibration, and large
 rare.
 
     mean, variance  of the units, plus one unseen unit at the maximum: fewer leases give wider thresholds
-    spread          of the means of leases, if significant: rounding differs between prompts
+    spread          standard deviation of lease means, if significant: rounding differs between prompts
     scale           mean excess of the largest values over the next one
     limit           value that one lease in 1 / FALSE_REJECT_RATE exceeds, extrapolated by that scale
 
@@ -61,12 +61,12 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
     with closing(start_engine(spec, verifiable=True)) as engine:
         by_lease = sample_completions(engine, leases, lambda done: report("sampling", done, n_completions))
     verifier_model = VerifierModel.from_spec(spec)  # only now: one GPU may not hold both
-    honest = []
+    distances_by_lease = []
     for lease, completions in zip(leases, by_lease, strict=True):
-        honest.append(measure_completions(verifier_model, lease, completions))
-        report("verifying", sum(map(len, honest)), n_completions)
-    pooled = pool_distances([distances for lease in honest for distances in lease])
-    return f"{spec.kind}/transformers", fit_thresholds(honest), pooled
+        distances_by_lease.append(measure_completions(verifier_model, lease, completions))
+        report("verifying", sum(map(len, distances_by_lease)), n_completions)
+    pooled = pool_distances([distances for lease in distances_by_lease for distances in lease])
+    return f"{spec.kind}/transformers", fit_thresholds(distances_by_lease), pooled
 
 
 def _build_leases(config: "Config", n_leases: int) -> list[Lease]:
@@ -156,12 +156,12 @@ _TAIL_VALUES = 100  # largest values that determine the scale of the tail; at mo
 _UNSEEN = 1  # number of values at the maximum that a calibration may have missed
 
 
-def fit_thresholds(honest: Sequence[Sequence[Distances]]) -> Thresholds:
+def fit_thresholds(distances_by_lease: Sequence[Sequence[Distances]]) -> Thresholds:
     """Fit the thresholds of a pair of engines to the distances of each lease's completions.
 
     Raises ConfigError if there are too few leases or tokens.
     """
-    leases = [pool_distances(lease) for lease in honest]
+    leases = [pool_distances(lease) for lease in distances_by_lease]
     n_tokens = sum(len(lease.margins) for lease in leases)
     if n_tokens < _MIN_TOKENS or len(leases) < _MIN_LEASES:
         raise ConfigError(
@@ -213,7 +213,7 @@ def _fit_share(leases: Sequence[FloatArray], floor: ShareThreshold) -> ShareThre
 
 
 def _fit_spread(leases: Sequence[FloatArray]) -> float:
-    """Return the deviation of the means of leases in excess of independent units; 0 if insignificant."""
+    """Estimate the standard deviation of lease means beyond that of independent units; 0 if insignificant."""
     values, n_units = np.concatenate(leases), np.array([len(lease) for lease in leases])
     excess = np.array([lease.sum() for lease in leases]) - n_units * values.mean()
     independent = len(values) * float(values.var())

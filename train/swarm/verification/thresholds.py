@@ -38,7 +38,7 @@ class DistanceThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     mean, variance  of a unit
     scale           of the exponential tail: a value larger by `scale` is rarer by a factor e
     limit           maximum of a unit in an honest lease
-    spread          deviation of the means of leases, beyond what follows from the variance
+    spread          standard deviation of lease means, beyond that of independent units
     """
 
     mean: NotNegative
@@ -61,7 +61,7 @@ class ShareThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     """The share of honest tokens with a property.
 
     rate    the share
-    spread  deviation of the shares of leases, beyond that of independent tokens
+    spread  standard deviation of lease shares, beyond that of independent tokens
     """
 
     rate: Share

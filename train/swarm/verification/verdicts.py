@@ -129,12 +129,12 @@ def judge_completions(
     thresholds: Thresholds,
     settings: SwarmSettings,
     *,
-    ends: Collection[int],
+    end_token_ids: Collection[int],
 ) -> VerificationResult:
     """Return the verdict on the completions of a lease, as `read_lease_file` returns them.
 
     recomputations  one for each completion, in order; consumed only after the first two checks passed
-    ends            ids of end tokens
+    end_token_ids   ids of tokens that end a completion
 
     No content of completions raises an exception.
     """
@@ -150,7 +150,7 @@ def judge_completions(
         ]
     except MalformedCommitment:
         return VerificationResult(LeaseVerdict("hard", "malformed"))
-    if not all(_is_terminated(completion.token_ids, lease, settings, ends) for completion in completions):
+    if not all(_is_terminated(completion.token_ids, lease, settings, end_token_ids) for completion in completions):
         return VerificationResult(LeaseVerdict("soft", "termination"))
     recomputed = list(recomputations)
     if not all(view.is_finite for view in recomputed):
@@ -160,7 +160,7 @@ def judge_completions(
         for committed, completion, view in zip(commitments, completions, recomputed, strict=True)
     ]
     faults = [*find_violations(distances, thresholds, check_seeds=settings.check_seeds)]
-    has_end = [completion.token_ids[-1] in ends for completion in completions]
+    has_end = [completion.token_ids[-1] in end_token_ids for completion in completions]
     # With a replay, the noise shows whether the end token was sampled, however unlikely.
     if not settings.check_seeds and any(
         is_end and np.exp(view.logprobs[-1]) < thresholds.end_probability
@@ -178,11 +178,13 @@ def judge_completions(
     return VerificationResult(ACCEPTED, tuple(verified), figures)
 
 
-def _is_terminated(token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, ends: Collection[int]) -> bool:
-    if any(token in ends for token in token_ids[:-1]):
+def _is_terminated(
+    token_ids: Sequence[int], lease: Lease, settings: SwarmSettings, end_token_ids: Collection[int]
+) -> bool:
+    if any(token in end_token_ids for token in token_ids[:-1]):
         return False
     budget = min(lease.sampling_params.max_tokens, settings.engine.context_tokens - len(lease.prompt))
-    return token_ids[-1] in ends or len(token_ids) == budget
+    return token_ids[-1] in end_token_ids or len(token_ids) == budget
 
 
 def _create_verified_result(

@@ -58,10 +58,10 @@ class CompletionToVerify:
 class VerifierModel:
     """A model from a folder or the Hub, which recomputes completions.
 
-    dtype       "float32" or "bfloat16", as on the nodes
-    exact_head  whether the output layer computes in float32 regardless of dtype
-    ends        ids of end tokens
-    vocabulary  number of token ids of the model
+    dtype          "float32" or "bfloat16", as on the nodes
+    exact_head     whether the output layer computes in float32 regardless of dtype
+    end_token_ids  ids of tokens that end a completion
+    vocabulary     number of token ids of the model
 
     Raises SamplerError if the model cannot be loaded, or transforms its logits.
     """
@@ -77,8 +77,8 @@ class VerifierModel:
             tokenizer: Any = AutoTokenizer.from_pretrained(path)
         except (OSError, ValueError) as error:
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
-        ends = loaded.generation_config.eos_token_id
-        self.ends = frozenset({tokenizer.eos_token_id, *([ends] if isinstance(ends, int) else ends or ())})
+        eos = loaded.generation_config.eos_token_id
+        self.end_token_ids = frozenset({tokenizer.eos_token_id, *([eos] if isinstance(eos, int) else eos or ())})
         self._model, self._exact_head = loaded.to(device).eval(), exact_head
         self.vocabulary = min(
             len(layer.weight) for layer in (loaded.get_input_embeddings(), loaded.get_output_embeddings())

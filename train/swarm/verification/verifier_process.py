@@ -89,8 +89,8 @@ class FileVerifier:
         if isinstance(completions, LeaseVerdict):
             return VerificationResult(completions)
         thresholds = select_thresholds(self._settings.thresholds, job.engine)
-        views, ends = self._recompute(completions, lease), self._verifier_model.ends
-        return judge_completions(completions, lease, views, thresholds, self._settings, ends=ends)
+        views, end_token_ids = self._recompute(completions, lease), self._verifier_model.end_token_ids
+        return judge_completions(completions, lease, views, thresholds, self._settings, end_token_ids=end_token_ids)
 
     def _recompute(self, completions: Sequence[SampledCompletion], lease: Lease) -> Iterator["Recomputation"]:
         """Recompute the completions, lazily: load the weights when the first result is requested."""
@@ -140,7 +140,7 @@ class VersionPrefetcher:
         self._thread.start()
 
     def fetch_files(self, version: int) -> tuple[Path, ...]:
-        """Return the files of a version, without waiting for others if it is on the disk.
+        """Return the files of a version, without waiting for other fetches if the version is on the disk.
 
         Raises TransferError if it does not arrive in time.
         """
@@ -332,8 +332,8 @@ def _describe_engine() -> str:
     return f"transformers {transformers.__version__} {'cuda' if torch.cuda.is_available() else 'cpu'}"
 
 
-def _describe(verified: VerificationResult) -> str:
-    verdict: LeaseVerdict = verified.verdict
-    n_tokens = int(verified.figures.get("n_tokens", 0))
+def _describe(verification: VerificationResult) -> str:
+    verdict: LeaseVerdict = verification.verdict
+    n_tokens = int(verification.figures.get("n_tokens", 0))
     text = verdict.outcome if verdict.outcome == "accepted" else f"{verdict.outcome} ({verdict.reason})"
     return f"{text}, {n_tokens} tokens" if n_tokens else text

@@ -264,7 +264,7 @@ def test_a_run_that_continues_from_an_earlier_step_gets_its_own_weights_loaded(e
 
 
 def test_patience_ends_with_words(engine, model, prompts):
-    worker = RolloutWorker(Gone(None, 10**9), engine, InProcessTransport(), name="w", patience_seconds=0.5)
+    worker = RolloutWorker(Gone(None, 10**9), engine, InProcessTransport(), name="w", retry_timeout_seconds=0.5)
     with pytest.raises(ControllerUnreachable, match=r"nothing listens there .tried for .* s.. Start the worker again"):
         worker.run()
 
