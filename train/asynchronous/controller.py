@@ -570,7 +570,7 @@ class Controller:
             except Exception as error:
                 self._fail(error)
             except BaseException as error:  # SystemExit would end this thread silently
-                self._fail(RolloutError(f"a reward has failed with {error!r}"))
+                self._fail(RolloutError(f"scoring a completion failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
         signal = classify_group(group, self._settings)

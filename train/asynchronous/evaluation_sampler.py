@@ -80,7 +80,7 @@ class EvaluationQueue:
             self.waiting.appendleft(key[0])
         else:
             del self._samples[key[0]]
-            sample.done.append((sample.index, ValueError(f"lost by {_MAX_LOSSES} workers, one after another")))
+            sample.done.append((sample.index, ValueError(f"lost by {_MAX_LOSSES} workers in succession")))
 
     def accept(
         self, result: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]

@@ -362,7 +362,7 @@ def format_audit(run_folder: Path, *, staleness: int) -> Iterator[str]:
     audit = audit_journal(read_events(run_folder / FOLDER), staleness=staleness)
     if audit.findings:
         raise CheckpointError(
-            f"the journal of {run_folder} proves {len(audit.findings)} faults: "
+            f"the journal of {run_folder} has {len(audit.findings)} faults: "
             f"{'; '.join(audit.findings[:_MAX_FINDINGS])}. If a file of {run_folder / FOLDER} was removed or replaced, "
             "restore it from a copy; otherwise, please report this."
         )

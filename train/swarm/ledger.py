@@ -183,7 +183,7 @@ def audit_ledger(rows: Iterable[LedgerRow], public_key: bytes, *, seen_head: byt
             try:
                 accounts.add(row.decode())
             except msgspec.MsgspecError as error:
-                fault = f"it is not an entry: {error}"
+                fault = f"its entry cannot be decoded: {error}"
         if fault:
             fault = f"row {n_rows + 1}: {fault}"
             break
@@ -203,5 +203,5 @@ def _find_fault(row: LedgerRow, number: int, head: bytes, public_key: bytes) -> 
     try:
         verify_and_unwrap(DOMAIN, row.digest + row.signature, public_key)
     except BadSignature:
-        return "the coordinator has not signed it"
+        return "its signature is invalid"
     return ""

@@ -49,7 +49,7 @@ def read_settings(signed: bytes, run: str, public_key: bytes) -> SwarmSettings:
     """Decode settings. Raises BadSignature unless the run signed them, and MsgspecError."""
     settings = msgspec.msgpack.decode(verify_and_unwrap(_DOMAIN, signed, public_key), type=SwarmSettings)
     if settings.run != run:
-        raise BadSignature(f"these are the settings of {settings.run}, not of {run}")
+        raise BadSignature(f"the signed settings are of {settings.run}, not of {run}")
     return settings
 
 

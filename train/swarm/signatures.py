@@ -94,7 +94,7 @@ def verify_and_unwrap(domain: str, signed: bytes, public_key: bytes) -> bytes:
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, _prefix_domain(domain, data))
     except (InvalidSignature, ValueError):
-        raise BadSignature(f"this is not signed as {domain} by the key {public_key.hex()[:16]}") from None
+        raise BadSignature(f"there is no valid signature as {domain} by the key {public_key.hex()[:16]}") from None
     return data
 
 

@@ -32,7 +32,7 @@ class WeightPublisher(Protocol):
     """The learner's side of a transport. A version becomes visible to sources atomically."""
 
     def publish(self, weights: Weights, version: int, probe: Probe | None, max_error: float) -> WeightManifest:
-        """Publish the tensors, each read once and in order, and return the manifest by which sources fetch them.
+        """Publish the tensors, reading each once and in order. Return the manifest for sources.
 
         Keeps the newest two versions. Raises TransferError if there is no space.
         """
@@ -47,7 +47,7 @@ class WeightSource(Protocol):
     def fetch(self, manifest: WeightManifest) -> Weights:
         """Fetch the weights to this machine, and return them for `Engine.load`. The engine may sample meanwhile.
 
-        Raises TransferError if they cannot be fetched, for example because newer ones replaced them.
+        Raises TransferError if the weights cannot be fetched, for example because a newer version replaced them.
         """
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class SharedMemoryTransport:
         return replace(manifest, version=version, folder=folder, probe=probe, max_error=max_error)
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Open the files, without a copy. They stay readable until the next call; see `WeightSource`."""
+        """Open the files, without a copy. The files stay readable until the next call; see `WeightSource`."""
         _close(self._fetched)
         self._fetched = []
         files = locate_files(manifest, Path(manifest.folder))

@@ -39,7 +39,7 @@ class VersionFolder:
 
         deadline: in time.monotonic()
         """
-        in_use = TransferError(f"timed out: another process of this machine still fetches to {self.path}")
+        in_use = TransferError(f"timed out: another process of this machine still holds the lock on {self.path}")
         return FileLock(self.path / _LOCK, in_use, wait_seconds=deadline - time.monotonic())
 
     def mark_in_use(self, version: str) -> None:

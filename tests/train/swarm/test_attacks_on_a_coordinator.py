@@ -352,6 +352,6 @@ def test_a_full_disk_ends_neither_the_coordinator_nor_the_lease(world: World) ->
 
 def test_a_node_does_not_choose_thresholds_that_were_measured_for_nobody(world: World) -> None:
     with world.coordinator(thresholds={"vllm/transformers": swarm_answers.bars_of(margin=0.02)}):
-        with pytest.raises(RunError, match="not calibrated for engines of the kind transformers; it takes vllm"):
+        with pytest.raises(RunError, match="not calibrated for engines of the kind transformers; it accepts vllm"):
             world.member()
         world.member("verifier")

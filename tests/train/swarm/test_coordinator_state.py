@@ -493,7 +493,7 @@ def test_a_node_cannot_choose_its_thresholds_by_the_name_of_its_engine(ledger: L
     coordinator = opened(ledger, thresholds=wide)
     assert RULES.engine.kind == "transformers"
     join(coordinator, NODES[0], 0.0, engine="transformers 5.0")
-    with pytest.raises(Forbidden, match="engines of the kind vllm; it takes transformers"):
+    with pytest.raises(Forbidden, match="engines of the kind vllm; it accepts transformers"):
         join(coordinator, NODES[1], 0.0, engine="vllm 0.32.0")
 
 

@@ -82,7 +82,7 @@ def test_a_ledger_goes_on_where_it_ended(tmp_path: Path) -> None:
 CHANGES = {
     "UPDATE entries SET time_ms = time_ms + 1 WHERE number = 4": "row 4: its content was changed",
     "UPDATE entries SET entry = x'00' WHERE number = 4": "row 4: its content was changed",
-    "UPDATE entries SET signature = zeroblob(64) WHERE number = 4": "row 4: the coordinator has not signed it",
+    "UPDATE entries SET signature = zeroblob(64) WHERE number = 4": "row 4: its signature is invalid",
     "DELETE FROM entries WHERE number = 4": "row 4: its number is 5",
     "UPDATE entries SET number = number + 100 WHERE number = 4": "row 4: its number is 5",
     "DELETE FROM entries WHERE number > 7": "the ledger lacks the row",
@@ -238,14 +238,14 @@ def test_a_whole_new_chain_under_another_key_is_found(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger", forger)
     ledger.append(PayEntry(ANN, 7, 10**9))
     ledger.close()
-    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: the coordinator has not signed it"
+    assert audit_ledger(read_rows(tmp_path / "ledger"), PUBLIC).fault == "row 1: its signature is invalid"
 
 
 def test_rows_that_are_signed_but_are_no_entries_are_named() -> None:
     for content in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"type": "pay"}), b"\x91" * 3000):
         digest = hash_row(1, 5, content, GENESIS_DIGEST)
         row = LedgerRow(1, 5, content, GENESIS_DIGEST, digest, append_signature(DOMAIN, digest, KEY)[-64:])
-        assert audit_ledger([row], PUBLIC).fault.startswith("row 1: it is not an entry")
+        assert audit_ledger([row], PUBLIC).fault.startswith("row 1: its entry cannot be decoded")
 
 
 def test_columns_of_other_types_are_refused(tmp_path: Path) -> None:

@@ -42,13 +42,13 @@ def apply_delta(base: bytes, delta: bytes) -> bytes:
     view = memoryview(delta)
     middle = _HEAD_BYTES + int.from_bytes(view[:8], "little")
     if len(view) != middle + int.from_bytes(view[8:_HEAD_BYTES], "little"):
-        raise BadDelta("its length differs from its header")
+        raise BadDelta("the length of the delta differs from its header")
     words = _view_words(base).copy()
     gaps = np.frombuffer(_inflate(view[_HEAD_BYTES:middle], 2 * len(words) + 1), dtype=np.uint8)
     high_low = np.frombuffer(_inflate(view[middle:], 2 * len(words)), dtype=np.uint8)
     indices = _decode_gaps(gaps)
     if len(high_low) != 2 * len(indices) or (len(indices) and indices[-1] >= len(words)):
-        raise BadDelta("it belongs to another file")
+        raise BadDelta("the delta belongs to another base file")
     high, low = high_low[: len(indices)], high_low[len(indices) :]
     words[indices] = high.astype(np.uint16) << 8 | low
     return words.tobytes()[: len(base)]
@@ -82,5 +82,5 @@ def _inflate(data: memoryview, max_bytes: int) -> bytes:
     except zlib.error as error:
         raise BadDelta(str(error)) from None
     if not inflater.eof or inflater.unconsumed_tail:
-        raise BadDelta("its zlib stream is truncated, or too long for the file")
+        raise BadDelta("a zlib stream is truncated, or too long for the file")
     return content

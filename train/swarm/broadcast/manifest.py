@@ -108,7 +108,7 @@ def read_manifest(signed: bytes, run: str, version: int, public_key: bytes) -> B
     """Verify and decode a manifest. Raises BadSignature unless the key signed it for this run and version."""
     manifest = _decode(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public_key), BroadcastManifest)
     if manifest.run != run or manifest.version != version or manifest.weights.version != version:
-        raise BadSignature(f"this is the manifest of another version: {manifest.run} {manifest.version}")
+        raise BadSignature(f"the signed manifest is of {manifest.run} {manifest.version}, not of {run} {version}")
     if fault := _find_fault(manifest):
         raise BadSignature(f"the manifest of version {version} is invalid: {fault}")
     return manifest
@@ -118,7 +118,7 @@ def read_latest(signed: bytes, run: str, public_key: bytes) -> LatestVersion:
     """Verify and decode the content of `latest`. Raises BadSignature unless the key signed it for this run."""
     latest = _decode(verify_and_unwrap(_DOMAIN_OF_LATEST, signed, public_key), LatestVersion)
     if latest.run != run:
-        raise BadSignature(f"`latest` is of another run: {latest.run}")
+        raise BadSignature(f"`latest` is of run {latest.run}, not of {run}")
     if (
         latest.version < 0
         or len(latest.manifest_digest) != _DIGEST_BYTES
@@ -151,7 +151,7 @@ def has_same_weights(one: WeightManifest, other: WeightManifest) -> bool:
     )
 
 
-def digest(data: bytes) -> bytes:
+def compute_digest(data: bytes) -> bytes:
     return blake3(data).digest()
 
 
@@ -186,4 +186,4 @@ def _decode(data: bytes, kind: type[_Message]) -> _Message:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadSignature(f"another version of curate signed this: {error}") from None
+        raise BadSignature(f"the signed content is of another version of curate: {error}") from None

@@ -25,7 +25,7 @@ from train.swarm.broadcast.manifest import (
     build_latest_path,
     build_manifest_path,
     build_version_path,
-    digest,
+    compute_digest,
     has_same_weights,
     read_latest,
     read_manifest,
@@ -99,7 +99,7 @@ class Origin:
         signed = self._read(build_manifest_path(self._run, weights.version)) or b""
         self._before = weights, folder
         self._record_base(manifest)
-        self._latest = LatestVersion(self._run, weights.version, digest(signed), time.time())
+        self._latest = LatestVersion(self._run, weights.version, compute_digest(signed), time.time())
         self.renew()
         self._drop()
         return manifest
@@ -133,7 +133,7 @@ class Origin:
             content = (folder / name).read_bytes() if deltas is None else deltas[number]
             for offset in range(0, len(content), self._shard_bytes):
                 shard = content[offset : offset + self._shard_bytes]
-                shards.append(WeightShard(name, offset, len(shard), digest(shard)))
+                shards.append(WeightShard(name, offset, len(shard), compute_digest(shard)))
             self._put(build_file_path(self._run, weights.version, name), content)
         base = None if deltas is None or self._before is None else self._before[0].version
         manifest = BroadcastManifest(

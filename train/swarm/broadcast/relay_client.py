@@ -18,7 +18,7 @@ from train.swarm.broadcast.manifest import (
     build_file_path,
     build_latest_path,
     build_manifest_path,
-    digest,
+    compute_digest,
     read_latest,
     read_manifest,
 )
@@ -185,7 +185,7 @@ class RelayClient:
         if (
             self._newest is not None
             and self._newest[0].version == version
-            and self._newest[0].manifest_digest != digest(signed)
+            and self._newest[0].manifest_digest != compute_digest(signed)
         ):
             raise BadSignature(f"the manifest of version {version} differs from its digest in `latest`")
 

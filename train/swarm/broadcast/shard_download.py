@@ -15,7 +15,7 @@ from os import SEEK_END
 from pathlib import Path
 
 from train.errors import TransferError
-from train.swarm.broadcast.manifest import WeightShard, digest
+from train.swarm.broadcast.manifest import WeightShard, compute_digest
 from train.swarm.broadcast.relay_selector import RelaySelector, Transfer
 from train.swarm.broadcast.request import NotAvailable, RelayBusy, RelayError, ResponseTooLarge
 
@@ -127,7 +127,7 @@ class ShardFiles:
             file.truncate(sum(shard.length for shard in missing.values()))
             for number, shard in () if is_new else tuple(missing.items()):
                 file.seek(shard.offset)
-                if digest(file.read(shard.length)) == shard.digest:
+                if compute_digest(file.read(shard.length)) == shard.digest:
                     del missing[number]
         self._finish(name)
 
@@ -284,7 +284,7 @@ class ShardDownload:
         except BaseException:
             self._relays.record_cancelled(transfer)
             raise
-        if digest(content) != self._shards[shard].digest:
+        if compute_digest(content) != self._shards[shard].digest:
             log.warning("%s sends a damaged shard %d of %s", url, shard, self._name)
             transfer.arrived_bytes = 0  # corrupt data must not raise the measured bandwidth
             self._relays.record_failure(transfer)

@@ -5,8 +5,8 @@
     GET  /page?token=T   status page for the operator
     GET  /health         open to everyone
 
-The headers of a call suffice to check its signature, time, nonce and rate before its body is read. Nonces of strangers
-are not stored.
+The headers of a call suffice to check its signature, time, nonce and rate before its body is read. Nonces of unknown
+keys are not stored.
 """
 
 import hmac
@@ -118,7 +118,7 @@ class CoordinatorApp:
     async def _serve_page(self, request: Request) -> Response:
         path = request.scope["path"]
         if request.method not in ("GET", "HEAD"):
-            return PlainTextResponse("calls are sent with POST\n", HTTPStatus.METHOD_NOT_ALLOWED)
+            return PlainTextResponse("this path accepts only POST\n", HTTPStatus.METHOD_NOT_ALLOWED)
         if path == "/health":
             return JSONResponse({"service": "curate", "status": "coordinator"})
         if path != "/page":
@@ -171,7 +171,7 @@ class CoordinatorApp:
         return _Call(request, head, signature, name, int(last or -1))
 
     def _limit_joins(self, request: Request, path: str) -> None:
-        """Allow strangers only to join, at a bounded rate. Raises BadSignature and RetryLater."""
+        """Allow unknown keys only to join, at a bounded rate. Raises BadSignature and RetryLater."""
         if path != _JOIN:
             raise BadSignature("unknown key; join first")
         if wait := self._joins.wait_seconds(request.client.host if request.client else "", 0):
@@ -184,7 +184,7 @@ class CoordinatorApp:
             raise Forbidden("the key of the run must sign the operator's calls, and only those")
         self._nonces.check(head, now)
         if wait := self._rates.wait_seconds(head.node.hex(), 0):
-            raise RetryLater("this node calls too often", max(1, round(wait)))
+            raise RetryLater("this node exceeds its rate limit", max(1, round(wait)))
         if self._coordinator.has_member(head.node):
             self._nonces.record(head, now)
 
@@ -207,7 +207,7 @@ class CoordinatorApp:
     async def _accept_results(self, call: _Call) -> list[ResultStatus]:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
-            raise RetryLater("this node already sends a body with results", 2)
+            raise RetryLater("another body with results of this node is in progress", 2)
         self._uploading.add(node)
         try:
             max_bytes = await self._call(lambda: coordinator.begin_upload(node))

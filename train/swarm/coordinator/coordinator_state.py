@@ -193,7 +193,7 @@ class CoordinatorState:
             raise Forbidden('the engine must be named like "vllm 0.32.0 cuda" or "transformers 5.0"')
         if role == "node" and not self._has_thresholds_for(engine):
             raise Forbidden(
-                f"this run was not calibrated for engines of the kind {engine.split()[0]}; it takes "
+                f"this run was not calibrated for engines of the kind {engine.split()[0]}; it accepts "
                 + ", ".join(sorted(self._find_calibrated_kinds()))
             )
         if role == "verifier":
@@ -515,7 +515,7 @@ class CoordinatorState:
 
     def _require_verifier(self, key: bytes) -> VerifierMember:
         if key in self.members:
-            raise Forbidden("nodes do not verify")
+            raise Forbidden("only verifiers may call this, and this key belongs to a node")
         if key not in self.verifiers:
             raise NotJoined("this verifier must join first")
         return self.verifiers[key]

@@ -107,7 +107,7 @@ class FileVerifier:
         try:
             is_finite = self._verifier_model.recompute(_PROMPT, _COMPLETION, 1.0, 0).is_finite
         except Exception as error:  # torch raises many types; any of them means that the verifier is unusable
-            raise SamplerError(f"this verifier can no longer compute: {error}. Restart it.") from error
+            raise SamplerError(f"the model of this verifier fails: {error}. Restart it.") from error
         if not is_finite:
             raise SamplerError("this verifier computes NaN or infinities. Restart it, on another GPU if that repeats.")
 
@@ -281,7 +281,7 @@ class VerifierProcess:
             )
         except RunError as error:
             # The coordinator restarted, or reassigned the file. After a permanent refusal, the next call fails, too.
-            self._note(f"lease {name}: its verdict is no longer needed ({error})")
+            self._note(f"lease {name}: the verdict is no longer needed ({error})")
             return
         self._note(f"lease {name}: {_describe(verified)} in {time.monotonic() - start_time:.1f} s")
 

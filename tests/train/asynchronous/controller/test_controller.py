@@ -612,7 +612,7 @@ def test_a_sample_that_worker_after_worker_loses_is_given_up(controller, clock):
             living.beat()
     drawing.join(60)
     ((index, error),) = done
-    assert (index, str(error)) == (0, "lost by 3 workers, one after another")
+    assert (index, str(error)) == (0, "lost by 3 workers in succession")
 
 
 def test_a_sample_that_workers_give_back_is_not_lost(controller):
