@@ -345,7 +345,7 @@ class Controller:
             }
 
     def count_signals(self) -> dict[str, int]:
-        """Count groups by `group_signal`: those in the last batch, and those rejected while it was filled."""
+        """Count groups by `group_signal`: groups in the last batch, and groups rejected while it was filled."""
         with self._changed:
             return dict(self._metrics.signal_counts)
 
@@ -652,7 +652,7 @@ class Controller:
             raise self._error
 
     def _restore(self, step: int) -> None:
-        """Resume the groups of the journal: requeue those being sampled, and score completions without a reward."""
+        """Resume the groups of the journal: requeue groups being sampled, and score completions without a reward."""
         for group in self._groups.list_groups_in_state(GroupState.READY):
             if has_no_known_reward(group):  # sample another group: the scorer may have recovered
                 self._reject(group, "unknown")

@@ -145,7 +145,7 @@ class JournaledGroups:
     recorder                  the journal, open for writing, or NullJournal()
     step                      steps completed by the trainer: a checkpoint's, or 0
     position                  position in the data of the first prompt, unless the journal has a later one
-    groups                    only methods of this class change them
+    groups                    changed only by methods of this class
     first_unrecorded_version  version of the first batch that was not in the journal at the start
 
     Raises CheckpointError if the journal is damaged, and RolloutError if it cannot be written.

@@ -1,7 +1,7 @@
 """A sampler for evaluation on a controller's workers.
 
 Its samples are leases with negative numbers and one completion each, and are not journaled. Only workers with the
-newest weights get them, before any training group.
+newest weights get samples, before any training group.
 """
 
 import logging

@@ -194,7 +194,7 @@ class Groups:
         return None
 
     def take(self, batch: events.BatchTaken) -> list[OpenGroup]:
-        """Remove the groups of a batch, and return them in its order."""
+        """Remove and return the groups of a batch, in the order of the batch."""
         self.batches_taken = batch.version + 1
         self.signal_counts.clear()
         self.n_rejected = 0

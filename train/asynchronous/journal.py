@@ -203,9 +203,9 @@ def read_events(folder: Path) -> Iterator[Event]:
 
 
 def read_batches(folder: Path, after_step: int = 0) -> Iterator[tuple[int, list[Group]]]:
-    """Yield the version and the groups of each recorded batch, beginning with that of step `after_step` + 1.
+    """Yield the version and the groups of each recorded batch, beginning with step `after_step` + 1.
 
-    The groups are bitwise identical to those that the learner had.
+    The groups are bitwise identical to the groups that the learner trained on.
 
     Raises CheckpointError if the journal is damaged, or segments with groups of these batches were pruned.
     """

@@ -119,7 +119,7 @@ class LeaseTable:
     def record_heartbeat(
         self, name: str, running: Collection[LeaseKey], now: float, *, is_sampling: bool
     ) -> list[LeaseKey]:
-        """Record a heartbeat, and return those of the `running` leases that the worker no longer holds."""
+        """Record a heartbeat, and return the leases in `running` that the worker no longer holds."""
         self.touch(name, now).last_heartbeat = now
         foreign = []
         for key in running:
@@ -142,7 +142,7 @@ class LeaseTable:
         return lease.worker if lease else ""
 
     def expire(self, now: float) -> tuple[list[EndedLease], list[str]]:
-        """End overdue leases; return them, and the names of dead workers."""
+        """End overdue leases; return the ended leases and the names of dead workers."""
         if now - self._checked_at < _EXPIRY_INTERVAL_SECONDS:
             return [], []
         self._exclude_stall(now)

@@ -102,7 +102,7 @@ class Lease(Struct, frozen=True):
 
     group               number of the group, from 0 in the order of dispatch; evaluation counts from -1 down
     attempt             earlier dispatches of the group, with the same prompt and seeds
-    version             the group's start version: that of the worker when it requested the lease
+    version             the group's start version: the version that the worker had loaded at its request
     prompt              the prompt's token ids
     seeds               one for each completion
     expires_in_seconds  time until expiry without a completion, or a heartbeat that names the lease while the worker
@@ -216,7 +216,7 @@ class ControllerAPI(Protocol):
         """Submit finished completions, and return a receipt for each."""
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
-        """Renew the worker's leases, and return those to drop."""
+        """Renew the worker's leases, and return the leases to drop."""
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
         """Return the newest manifest if its version is not `known_version`, waiting up to `wait_seconds`; else None.

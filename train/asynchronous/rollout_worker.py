@@ -5,8 +5,9 @@ waits for the network: the threads of controller_threads.py make all calls.
 
     request groups while slots are free -> sample a token of each completion -> submit finished completions
 
-New weights are loaded as soon as they are fetched, in the middle of completions, and verified before any completion
-sampled with them is submitted. With `whole_leases`, a worker first finishes its leases, and requests none meanwhile.
+New weights are loaded as soon as they are fetched, in the middle of completions. They are verified before the worker
+submits a completion sampled with them. With `whole_leases`, a worker first finishes its leases, and requests none
+meanwhile.
 """
 
 import logging

@@ -16,7 +16,7 @@ invites.py         signed invites to a swarm
 requests.py        signed requests and replies
 client.py          signed calls to a coordinator; the operator's client
 node_lifecycle.py  the states of a node
-accounts.py        the entries of the ledger, and the accounts computed from them
+accounts.py        the entries of the ledger, and the accounts derived from its entries
 ledger.py          a signed hash chain of leases, verdicts and payments
 folder.py          the folder of a coordinator
 lease_file.py      the completions of a lease as a file, and checks that need no model

@@ -1,6 +1,6 @@
 """The entries of a ledger, and the accounts of nodes as a pure function of the entries.
 
-Public keys identify nodes; amounts are integer units. Reasons are those of lease verdicts
+Public keys identify nodes; amounts are integer units. Reasons are the reasons of lease verdicts
 (train/asynchronous/messages.py), or "operator".
 """
 

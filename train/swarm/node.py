@@ -156,7 +156,7 @@ def describe_engine(spec: EngineSpec) -> str:
 
 
 def describe_hardware() -> str:
-    """Return the names of the GPUs, or that of the processor."""
+    """Return the names of the GPUs; the name of the processor if there is none."""
     import torch
 
     gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]

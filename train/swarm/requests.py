@@ -16,7 +16,7 @@ earlier incarnation contains the current one, with which the client signs again.
     x-curate-signature  64 bytes: Ed25519 of "curate-request-1", a zero byte, and msgpack of ["POST", path, node, time,
                         nonce, start, run, digest]
 
-The signature of a reply covers that of the request, so a reply fits no other.
+The signature of a reply covers the signature of its request, so no reply is valid for another request.
 
     x-curate-signature  64 bytes: Ed25519 of the run over "curate-reply-1", a zero byte, and msgpack of [signature of
                         the request, status, blake3 of the body]

@@ -46,7 +46,7 @@ def sign_settings(settings: SwarmSettings, key: Ed25519PrivateKey) -> bytes:
 
 
 def read_settings(signed: bytes, run: str, public_key: bytes) -> SwarmSettings:
-    """Decode settings. Raises BadSignature unless the run signed them, and MsgspecError."""
+    """Decode settings. Raises BadSignature unless the run signed the settings, and MsgspecError."""
     settings = msgspec.msgpack.decode(verify_and_unwrap(_DOMAIN, signed, public_key), type=SwarmSettings)
     if settings.run != run:
         raise BadSignature(f"the signed settings are of {settings.run}, not of {run}")

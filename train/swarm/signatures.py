@@ -1,4 +1,4 @@
-"""Keys, and bytes signed with them (Ed25519).
+"""Ed25519 keys and signed bytes.
 
 A key identifies a node or a verifier, so only one process at a time may use it. The signature covers a domain, a zero
 byte and the bytes, so a signature for one purpose is invalid for another.

@@ -2,9 +2,9 @@
 
 A checksum is a sum over the elements, modulo 2^64. It multiplies the bits of each element by an odd factor, hashed from
 row and column in the whole tensor. A change of a single element always changes the checksum; other changes, such as
-reordered rows, collide with a probability below 1e-9. The checksums of shards add up to that of the whole tensor, so
-sharded tensors are checked without a gather. Signed zeros and subnormal numbers count as zero, because matrix products
-on some CPUs flush them.
+reordered rows, collide with a probability below 1e-9. The checksums of shards add up to the checksum of the whole
+tensor, so sharded tensors are checked without a gather. Signed zeros and subnormal numbers count as zero, because
+matrix products on some CPUs flush them.
 
 Checksums detect mistakes; the files' BLAKE3 digests detect forgery.
 """
@@ -55,7 +55,7 @@ def to_hex(total: int) -> str:
 
 @torch.no_grad()
 def compute_partial_checksum(values: Tensor, region: Region, shape: Sequence[int]) -> int:
-    """Return the summand of these elements in the checksum of a contiguous tensor of this shape.
+    """Return the summand of these elements in the checksum of a contiguous tensor with this shape.
 
     region: position of the elements in the tensor
 

@@ -38,7 +38,7 @@ class HttpSource:
 
     url      http://HOST:PORT
     headers  headers of every request, such as the token's
-    folder   folder for the files while engines read them
+    folder   storage of the files while engines read them
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], folder: Path) -> None:

@@ -28,7 +28,7 @@ class Probe(Struct, frozen=True):
     """Fixed tokens, and their log-probabilities under the weights, before temperature.
 
     tokens    the ids of each sequence
-    logprobs  for each sequence, those of its last tokens, such as the completion without its prompt
+    logprobs  for each sequence, one for each of its last tokens, such as the completion without its prompt
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -42,7 +42,7 @@ class WeightManifest(Struct, frozen=True):
     folder     folder of the files on the learner's machine; other machines fetch them over HTTP
     tensors    tensors that an engine must hold after loading
     probe      log-probabilities that the engine must reproduce
-    max_error  upper bound of the mean of exp |difference of log-probabilities| on the probe
+    max_error  upper bound of the mean exp |log-probability difference| on the probe
     """
 
     version: int

@@ -55,7 +55,7 @@ class NcclSender:
         self._source: Any = None
 
     def send(self, weights: Weights, expected: Sequence[SentTensor]) -> list[SentTensor]:
-        """Send the tensors to all engines, which load them, and return the descriptions of the tensors.
+        """Send the tensors to all engines for loading, and return their descriptions.
 
         expected: names, dtypes and shapes, in order, of an earlier transfer
 

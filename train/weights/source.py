@@ -101,7 +101,7 @@ class TensorFiles:
 class SharedMemoryTransport:
     """Publisher and source of files in shared memory, for processes of one machine and user.
 
-    The files are memfds, which other processes open under /proc. The kernel frees them with their last descriptor,
+    The files are memfds, which other processes open under /proc. The kernel frees a memfd with its last descriptor,
     even after SIGKILL.
 
     max_versions: number of versions to keep; processes may still read the one before the newest

@@ -62,7 +62,7 @@ class VersionFolder:
             shutil.rmtree(self.path / version, ignore_errors=True)
 
     def close(self) -> None:
-        """Release all versions, and remove those that no other process uses."""
+        """Release all versions, and remove versions that no other process uses."""
         while self._used:
             self._used.popleft()[1].close()
         # A process that holds the exclusive lock removes unused versions itself.

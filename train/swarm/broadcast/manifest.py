@@ -1,4 +1,4 @@
-"""Signed manifests of the versions of the weights, and the paths of their files.
+"""Signed manifests of weight versions, and the paths of their files.
 
 runs/RUN/latest             LatestVersion, signed; changes with each version
 runs/RUN/VERSION/manifest   BroadcastManifest, signed; immutable

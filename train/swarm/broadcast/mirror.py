@@ -90,7 +90,7 @@ class Mirror:
         return None if (files := self._files.get(version)) is None else files.find(name, start, stop)
 
     def _restore(self, public_key: bytes) -> None:
-        """Load the versions of an earlier process; remove those without a valid manifest of this run."""
+        """Load the versions of an earlier process; remove versions without a valid manifest of this run."""
         run_folder = (self.folder / build_latest_path(self._run)).parent
         for rest in run_folder.rglob(f"{NEW_PREFIX}*"):
             rest.unlink(missing_ok=True)

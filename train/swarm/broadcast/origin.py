@@ -48,7 +48,7 @@ _MAX_DELTA_SHARE = 0.35  # of the files' size; with larger deltas, a full versio
 
 
 class Origin:
-    """A publisher of the versions of one run, which continues after those of an earlier process.
+    """A publisher of the versions of one run, which continues the versions of an earlier process.
 
     store                  URL of a folder (file:///...) or a bucket (s3://..., gs://...)
     key                    the run's; its public half is in every invite

@@ -2,7 +2,7 @@
 
 To the trainer it is one worker, named "swarm". It leases each group to one node, and has a verifier recompute the
 uploaded completions. It submits the verifier's results, and releases groups that were not accepted. The trainer
-dispatches those again, with the same prompt and seeds.
+dispatches released groups again, with the same prompt and seeds.
 
 lease_lifecycle.py    the states of a lease
 coordinator_state.py  nodes, verifiers and leases, with the ledger; no clock, no network, no threads

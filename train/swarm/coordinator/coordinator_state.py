@@ -69,9 +69,9 @@ class NodeMember:
     lifecycle        see node_lifecycle.py
     is_connected     whether it has joined since this coordinator started
     leases           numbers of its leases without a verdict
-    max_body_bytes   maximum size of a body with results: that of its largest lease
+    max_body_bytes   maximum size of a body with results, from its largest lease
     unsent_verdicts  verdicts for its next heartbeat
-    n_lost_replies   leases freed without a penalty because the reply with them may have been lost
+    n_lost_replies   leases freed without a penalty because the reply that granted them may be lost
     notified_of_end  whether it was notified of the run's end
     """
 

@@ -1,7 +1,7 @@
 """Calibration: thresholds fitted to honest completions of a run's engine on its own prompts.
 
 Directly measuring a rate of one honest lease in ten thousand would take too many samples. Thresholds rest on two
-assumptions: completions of the run resemble those of the calibration, and large values of a unit are exponentially
+assumptions: completions of the run resemble the calibration samples, and large values of a unit are exponentially
 rare.
 
     mean, variance  of the units, plus one unseen unit at the maximum: fewer leases give wider thresholds
@@ -157,7 +157,7 @@ _UNSEEN = 1  # number of values at the maximum that a calibration may have misse
 
 
 def fit_thresholds(distances_by_lease: Sequence[Sequence[Distances]]) -> Thresholds:
-    """Fit the thresholds of a pair of engines to the distances of each lease's completions.
+    """Fit the thresholds of a pair of engines to the distances in honest leases.
 
     Raises ConfigError if there are too few leases or tokens.
     """
@@ -213,7 +213,7 @@ def _fit_share(leases: Sequence[FloatArray], floor: ShareThreshold) -> ShareThre
 
 
 def _fit_spread(leases: Sequence[FloatArray]) -> float:
-    """Estimate the standard deviation of lease means beyond that of independent units; 0 if insignificant."""
+    """Estimate the standard deviation of lease means in excess of independent units; 0 if insignificant."""
     values, n_units = np.concatenate(leases), np.array([len(lease) for lease in leases])
     excess = np.array([lease.sum() for lease in leases]) - n_units * values.mean()
     independent = len(values) * float(values.var())

@@ -5,7 +5,7 @@ units, from which it bounds the probability of a distance at least as large. Uni
 the allowed rate. All comparisons of a lease share that rate, so length does not change the rate of false rejections.
 
 `DistanceThreshold` bounds a total by Bernstein's inequality, `ShareThreshold` a count by Chernoff's. Both assume that
-completions resemble those of the calibration, and that rounding makes large values exponentially rare.
+completions resemble the calibration samples, and that rounding makes large values exponentially rare.
 """
 
 import tomllib
@@ -38,7 +38,7 @@ class DistanceThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     mean, variance  of a unit
     scale           of the exponential tail: a value larger by `scale` is rarer by a factor e
     limit           maximum of a unit in an honest lease
-    spread          standard deviation of lease means, beyond that of independent units
+    spread          standard deviation of lease means in excess of independent units
     """
 
     mean: NotNegative
@@ -61,7 +61,7 @@ class ShareThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     """The share of honest tokens with a property.
 
     rate    the share
-    spread  standard deviation of lease shares, beyond that of independent tokens
+    spread  standard deviation of lease shares in excess of independent tokens
     """
 
     rate: Share
@@ -123,7 +123,7 @@ def read_thresholds(path: Path) -> dict[str, Thresholds]:
 
 
 def add_thresholds(path: Path, pair: str, thresholds: Thresholds) -> None:
-    """Write the thresholds of one pair of engines, and retain those of others. Raises ConfigError if that fails."""
+    """Write the thresholds of one pair of engines, and retain all others. Raises ConfigError if the write fails."""
     try:
         lock = FileLock(path.with_name(f".{path.name}.lock"), wait_seconds=inf, temporary=True)
     except OSError as error:

@@ -5,10 +5,10 @@ recomputation:
 
     malformed      commitments have the right length and are field elements
     termination    each completion ends at an end token or the length limit
-    commitments    hidden states are those of the model, with this prompt and these tokens
-    replay         tokens are those that the seeds reproduce
+    commitments    hidden states match the model, with this prompt and these tokens
+    replay         tokens match the tokens that the seeds reproduce
     unlikely       instead of the replay, where seeds cannot be replayed: not too many unlikely tokens
-    probabilities  log-probabilities are those of the model
+    probabilities  log-probabilities match the model
     termination    the end token had a minimum probability
 
 Commitments and replay are judged for each completion, and for the lease over all of its tokens. With a replay, the
@@ -103,7 +103,7 @@ _NEVER_HARD = frozenset({"unlikely", "probabilities"})
 def find_violations(
     completions: Sequence[Distances], thresholds: Thresholds, *, check_seeds: bool = True
 ) -> Iterator[LeaseVerdict]:
-    """Yield verdicts for exceeded thresholds, those of single completions before those of the whole lease.
+    """Yield verdicts for exceeded thresholds: first for single completions, then for the whole lease.
 
     check_seeds: whether the engine samples with counter-based noise
     """
@@ -131,7 +131,7 @@ def judge_completions(
     *,
     end_token_ids: Collection[int],
 ) -> VerificationResult:
-    """Return the verdict on the completions of a lease, as `read_lease_file` returns them.
+    """Return the verdict on a lease, from the completions that `read_lease_file` returns.
 
     recomputations  one for each completion, in order; consumed only after the first two checks passed
     end_token_ids   ids of tokens that end a completion
