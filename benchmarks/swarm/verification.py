@@ -220,7 +220,7 @@ class Pair:
                 ids = torch.tensor([[*lease.prompt, *answer.token_ids]], device=model.device)
                 with torch.inference_mode():
                     hidden_LH = model.get_decoder()(input_ids=ids).last_hidden_state[0]
-                    logits_TV = self.verifier_model._logits(hidden_LH[first : first + answer.n_tokens])
+                    logits_TV = self.verifier_model._compute_logits(hidden_LH[first : first + answer.n_tokens])
                     seeds, positions = [seed] * answer.n_tokens, range(answer.n_tokens)
                     best_T2 = sample_tokens(logits_TV, TEMPERATURE, seeds, positions)[2].topk(2, 1).values
                 gaps += (best_T2[:, 0] - best_T2[:, 1]).tolist()

@@ -44,7 +44,7 @@ class World:
         with torch.inference_mode():
             for position in range(TOKENS):
                 hidden_LH = self.prefill._model.get_decoder()(input_ids=torch.tensor([ids])).last_hidden_state[0]
-                logits_1V = self.prefill._logits(hidden_LH[-1:])
+                logits_1V = self.prefill._compute_logits(hidden_LH[-1:])
                 _, _, noisy_1V = sample_tokens(logits_1V, lease.sampling_params.temperature, [seed], [position])
                 best, second = noisy_1V[0].topk(2).indices.tolist()
                 gap = float(noisy_1V[0, best] - noisy_1V[0, second])
