@@ -104,7 +104,7 @@ class ResultStore:
     def add(self, lease: Lease, results: Sequence[SampleResult]) -> list[ResultStatus]:
         """Store results atomically, and return the status of each. The first result of each seed counts.
 
-        Raises BrokenAnswers, and RunError if the disk is full.
+        Raises InvalidResults, and RunError if the disk is full.
         """
         stored = self._locations.setdefault(lease.group, {})
         end = max((location.end for location in stored.values()), default=0)
