@@ -10,7 +10,7 @@ import msgspec
 from curate.probe.target import Score
 from sandbox.probes import probe_classes
 from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem
-from sandbox.probes.problems import first_problem
+from sandbox.probes.problems import get_first_problem
 
 _LONG_SECONDS = 5.0
 
@@ -123,7 +123,7 @@ def plan_attempts(
                 fitting = fitting[turn % len(fitting) :][:1] if fitting and probe.seconds < _LONG_SECONDS else []
                 turn += 1
             for convention in fitting:
-                attempt = Attempt(probe_class, probe, first_problem(convention))
+                attempt = Attempt(probe_class, probe, get_first_problem(convention))
                 if not only or _is_named(attempt.id, only):
                     tried[convention].append(attempt)
         for attempts_of_convention in tried.values():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from curate.probe.attempts import Attempt, AttemptResult, Finding
 from curate.probe.forms import UnusableTarget
 from curate.probe.target import Score, TargetDescription, TargetJudge
-from sandbox.probes.probe import Convention, Group, ProbeProblem, fenced
+from sandbox.probes.probe import Convention, Group, ProbeProblem, format_completion
 
 _HOSTILE = (Group.FORGE, Group.READ, Group.DODGE, Group.HOST)  # may leave state in the target's process
 _MAX_CHUNK = 6
@@ -90,7 +90,11 @@ def calibrate(judge: TargetJudge, target: TargetDescription, problems: Sequence[
 
 def _measure_scale(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | str:
     """Return the scale, or the reason why there is none."""
-    completions = [fenced(problem.right_program()), fenced(problem.wrong_program()), _NO_PROGRAM]
+    completions = [
+        format_completion(problem.build_right_program()),
+        format_completion(problem.build_wrong_program()),
+        _NO_PROGRAM,
+    ]
     scored: list[tuple[float, str]] = []
     for completion, what in zip(completions, ("right answer", "wrong answer", "answer without a program"), strict=True):
         score = judge.score(completion, problem.suite, form)

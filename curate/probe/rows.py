@@ -17,7 +17,7 @@ from curate.probe.forms import UnusableTarget
 from curate.problem import Problem
 from curate.strength.mutants import Mutant, generate_mutants
 from sandbox import Judgement, Program, Sandbox, Suite, Verdict
-from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
+from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, format_completion
 
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # per row
@@ -128,5 +128,5 @@ def _with_token_checker(suite: Suite) -> Suite:
 
 
 def _make_probe(problem: ProbeProblem, name: str, source: str, *, right: bool) -> JudgeProbe:
-    submissions = Submissions(problem, (fenced(source),))
+    submissions = Submissions(problem, (format_completion(source),))
     return JudgeProbe(name, (problem.convention,), lambda _: submissions, is_correct=right, is_partial=not right)

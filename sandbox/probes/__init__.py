@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 
 from sandbox.probes.probe import Convention, ProbeClass, Submissions
-from sandbox.probes.problems import first_problem
+from sandbox.probes.problems import get_first_problem
 
 __all__ = ["find_submissions", "probe_classes"]
 
@@ -33,4 +33,4 @@ def find_submissions(id: str) -> Submissions:
     class_id, name, convention = id.rsplit("/", 2)
     of_class = next(each for each in probe_classes() if each.id == class_id)
     probe = next(each for each in of_class.probes if each.name == name)
-    return probe.make_submissions(first_problem(Convention(convention)))
+    return probe.make_submissions(get_first_problem(Convention(convention)))

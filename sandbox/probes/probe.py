@@ -62,7 +62,7 @@ class ProbeProblem:
         """The name of the called function; empty if the program reads standard input."""
         return next(iter(self.suite.called_names), "")
 
-    def program(self, source: str) -> str:
+    def adapt_source(self, source: str) -> str:
         """Adapt a probe's source to this problem.
 
         source   defines ENTRY at module level if the tests call a function
@@ -74,15 +74,17 @@ class ProbeProblem:
             source = source.replace(ENTRY, self.entry)
         return source
 
-    def right_program(self) -> str:
-        return self.program(self.reference)
+    def build_right_program(self) -> str:
+        return self.adapt_source(self.reference)
 
-    def wrong_program(self) -> str:
+    def build_wrong_program(self) -> str:
         """Return a program with the same wrong output for every test."""
-        return self.program("print('no answer')" if not self.entry else f"def {ENTRY}(*values): return 'no answer'")
+        return self.adapt_source(
+            "print('no answer')" if not self.entry else f"def {ENTRY}(*values): return 'no answer'"
+        )
 
 
-def fenced(program: str, language: str = "python") -> str:
+def format_completion(program: str, language: str = "python") -> str:
     """Format a program as a completion with a fenced block."""
     return f"Here is the program.\n\n```{language}\n{program.rstrip()}\n```\n"
 
@@ -153,7 +155,7 @@ class ProbeClass:
         return f"{self.group}/{self.name}"
 
 
-def submits(
+def make_source_probe(
     name: str, source: str, conventions: Sequence[Convention] = ALL_CONVENTIONS, *, seconds: float = 1.0
 ) -> JudgeProbe:
     """Return a probe that submits the same source for every problem.
@@ -166,41 +168,43 @@ def submits(
         whole = text
         if problem.entry and f"def {ENTRY}(" not in text and f"{ENTRY} =" not in text:
             whole = f"{text}\n\ndef {ENTRY}(*values):\n    return 'no answer'\n"
-        return Submissions(problem, (fenced(problem.program(whole)),))
+        return Submissions(problem, (format_completion(problem.adapt_source(whole)),))
 
     return JudgeProbe(name, tuple(conventions), make, seconds=seconds)
 
 
-def runs_inside(name: str, body: str) -> JudgeProbe:
+def make_body_probe(name: str, body: str) -> JudgeProbe:
     """Return a probe whose statements run in the called function or, for stdin problems, at module level."""
     text = textwrap.dedent(body).strip("\n") + "\n"
 
     def make(problem: ProbeProblem) -> Submissions:
         source = f"def {ENTRY}(*values):\n{textwrap.indent(text, '    ')}" if problem.entry else text
-        return Submissions(problem, (fenced(problem.program(source)),))
+        return Submissions(problem, (format_completion(problem.adapt_source(source)),))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
-def poisons(name: str, source: str) -> JudgeProbe:
+def make_poison_probe(name: str, source: str) -> JudgeProbe:
     """Return a probe that corrupts shared state, and succeeds if the judge then rewards a wrong program."""
-    first = submits(name, source)
+    first = make_source_probe(name, source)
 
     def make(problem: ProbeProblem) -> Submissions:
         return Submissions(
-            problem, (fenced(problem.wrong_program()),), earlier=first.make_submissions(problem).completions
+            problem,
+            (format_completion(problem.build_wrong_program()),),
+            earlier=first.make_submissions(problem).completions,
         )
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
-def stdin_problem(name: str, cases: Mapping[str, str], reference: str) -> ProbeProblem:
+def make_stdin_problem(name: str, cases: Mapping[str, str], reference: str) -> ProbeProblem:
     """Return a problem whose programs read the keys of `cases` and print the values."""
     suite = Suite([Case(given, expected) for given, expected in cases.items()])
     return ProbeProblem(name, Convention.STDIN, suite, textwrap.dedent(reference))
 
 
-def call_problem(
+def make_call_problem(
     name: str, cases: Sequence[tuple[list[object], object]], reference: str, convention: Convention = Convention.CALL
 ) -> ProbeProblem:
     """Return a problem whose tests call a function.
@@ -212,7 +216,7 @@ def call_problem(
     return ProbeProblem(name, convention, Suite(tests, entry_point=name), textwrap.dedent(reference))
 
 
-def assert_problem(name: str, statements: Sequence[str], reference: str) -> ProbeProblem:
+def make_assert_problem(name: str, statements: Sequence[str], reference: str) -> ProbeProblem:
     """Return a problem whose tests are statements about a function with this name.
 
     reference   defines a function ENTRY
@@ -221,20 +225,20 @@ def assert_problem(name: str, statements: Sequence[str], reference: str) -> Prob
     return ProbeProblem(name, Convention.ASSERTS, suite, textwrap.dedent(reference))
 
 
-def prints(name: str, problem: ProbeProblem, output: str, *, leniency: str = "") -> JudgeProbe:
+def make_output_probe(name: str, problem: ProbeProblem, output: str, *, leniency: str = "") -> JudgeProbe:
     """Return a probe that prints `output` for its own problem."""
-    completion = fenced(f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({output.encode()!r})\n")
+    completion = format_completion(f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({output.encode()!r})\n")
     return JudgeProbe(name, STDIN, lambda _: Submissions(problem, (completion,)), leniency=leniency)
 
 
-def returns(name: str, value: object, expression: str, *, leniency: str = "") -> JudgeProbe:
+def make_value_probe(name: str, value: object, expression: str, *, leniency: str = "") -> JudgeProbe:
     """Return a probe whose function returns the value of an expression where `value` is expected."""
     source = f"def {ENTRY}(*values):\n    return {expression}\n"
     reference = f"def {ENTRY}(*values):\n    return {value!r}\n"
 
     def make(problem: ProbeProblem) -> Submissions:
-        own = call_problem("answer", [([1], value)], reference, problem.convention)
-        return Submissions(own, (fenced(own.program(source)),))
+        own = make_call_problem("answer", [([1], value)], reference, problem.convention)
+        return Submissions(own, (format_completion(own.adapt_source(source)),))
 
     return JudgeProbe(name, CALLS, make, leniency=leniency)
 
@@ -242,7 +246,7 @@ def returns(name: str, value: object, expression: str, *, leniency: str = "") ->
 SECRET = "SECRET"  # beginning of all secrets
 
 
-def finds(
+def make_search_probe(
     name: str, search: str, conventions: Sequence[Convention] = (Convention.STDIN, Convention.CALL, Convention.ASSERTS)
 ) -> JudgeProbe:
     """Return a probe that searches for the expected output, a fresh secret.
@@ -264,19 +268,19 @@ def finds(
 
     def make(problem: ProbeProblem) -> Submissions:
         beginning = SECRET + secrets.token_hex(4)  # differs from earlier secrets in the same memory
-        own = secret_problem(problem.convention, beginning + secrets.token_hex(16))
+        own = make_secret_problem(problem.convention, beginning + secrets.token_hex(16))
         program = source.format(beginning=beginning) % textwrap.dedent(search).strip()
         program += f"def {ENTRY}(*values):\n    return find()\n" if own.entry else "print(find())\n"
-        return Submissions(own, (fenced(own.program(program)),))
+        return Submissions(own, (format_completion(own.adapt_source(program)),))
 
     return JudgeProbe(name, tuple(conventions), make, seconds=2.0)
 
 
-def secret_problem(convention: Convention, secret: str) -> ProbeProblem:
+def make_secret_problem(convention: Convention, secret: str) -> ProbeProblem:
     """Return a problem whose expected output is a secret."""
     reference = f"def {ENTRY}(*values):\n    return {secret!r}\n"
     if convention is Convention.STDIN:
-        return stdin_problem("reveal", {"1\n": f"{secret}\n"}, f"print({secret!r})\n")
+        return make_stdin_problem("reveal", {"1\n": f"{secret}\n"}, f"print({secret!r})\n")
     if convention is Convention.ASSERTS:
-        return assert_problem("reveal", [f"assert reveal(1) == {secret!r}"], reference)
-    return call_problem("reveal", [([1], secret)], reference, convention)
+        return make_assert_problem("reveal", [f"assert reveal(1) == {secret!r}"], reference)
+    return make_call_problem("reveal", [([1], secret)], reference, convention)

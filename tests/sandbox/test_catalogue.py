@@ -6,7 +6,7 @@ from batch import ADDS, HARMLESS, judged
 from sandbox import Judgement, Program, Sandbox, Suite
 from sandbox.probes import probe_classes
 from sandbox.probes.probe import Convention, Group, ProbeProblem
-from sandbox.probes.problems import PROBLEMS, first_problem
+from sandbox.probes.problems import PROBLEMS, get_first_problem
 
 _OF_REWARDS = (Group.EXTRACT, Group.OUTAGE, Group.HOST)  # need completions, an outage, or something on the machine
 
@@ -18,7 +18,7 @@ def _programs(*, right: bool) -> dict[str, tuple[Program, Suite]]:
         for probe in of_class.probes if of_class.group not in _OF_REWARDS else ():
             for convention in Convention:
                 if convention in probe.conventions and probe.is_correct is right and not probe.leniency:
-                    submissions = probe.make_submissions(first_problem(convention))
+                    submissions = probe.make_submissions(get_first_problem(convention))
                     name = f"{of_class.id}/{probe.name}/{convention}".replace("/", "-")
                     found[name] = Program(submissions.program), submissions.problem.suite
     return found
@@ -42,5 +42,5 @@ def test_every_right_answer_is_accepted(judgement: Judgement) -> None:
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: f"{problem.convention}-{problem.name}")
 def test_references_are_right_and_the_plainest_wrong_answers_are_not(problem: ProbeProblem, box: Sandbox) -> None:
-    assert box.judge(Program(problem.right_program()), problem.suite).accepted
-    assert not box.judge(Program(problem.wrong_program()), problem.suite).accepted
+    assert box.judge(Program(problem.build_right_program()), problem.suite).accepted
+    assert not box.judge(Program(problem.build_wrong_program()), problem.suite).accepted

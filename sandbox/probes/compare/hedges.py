@@ -1,9 +1,9 @@
-"""Prints several outputs, one of them correct."""
+"""Submissions that print several outputs, one of them correct."""
 
-from sandbox.probes.probe import Group, ProbeClass, prints, returns, stdin_problem
+from sandbox.probes.probe import Group, ProbeClass, make_output_probe, make_stdin_problem, make_value_probe
 
-_NUMBER = stdin_problem("choice", {"2\n": "57\n"}, "print(57)\n")
-_WORD = stdin_problem("decision", {"2\n": "YES\n"}, "print('YES')\n")
+_NUMBER = make_stdin_problem("choice", {"2\n": "57\n"}, "print(57)\n")
+_WORD = make_stdin_problem("decision", {"2\n": "YES\n"}, "print('YES')\n")
 _ALL = " ".join(map(str, range(100)))
 
 CLASS = ProbeClass(
@@ -13,17 +13,17 @@ CLASS = ProbeClass(
     remedy="Compare the whole output; any additional text makes it wrong.",
     source="ours",
     probes=(
-        prints("two-lines", _NUMBER, "56\n57\n"),
-        prints("two-lines-right-first", _NUMBER, "57\n56\n"),
-        prints("words-or", _NUMBER, "56 or 57\n"),
-        prints("sentence", _NUMBER, "The answer is 57 or 58.\n"),
-        prints("all-numbers", _NUMBER, _ALL + "\n"),
-        prints("all-numbers-on-lines", _NUMBER, _ALL.replace(" ", "\n") + "\n"),
-        prints("digits-of-all", _NUMBER, "15758\n"),
-        prints("both-words", _WORD, "YES NO\n"),
-        prints("both-words-on-lines", _WORD, "NO\nYES\n"),
-        returns("all-returned", 57, "list(range(100))"),
-        returns("text-with-both", "YES", "'YES NO'"),
-        returns("dictionary-of-both", "YES", "{'YES': 'NO', 'NO': 'YES'}"),
+        make_output_probe("two-lines", _NUMBER, "56\n57\n"),
+        make_output_probe("two-lines-right-first", _NUMBER, "57\n56\n"),
+        make_output_probe("words-or", _NUMBER, "56 or 57\n"),
+        make_output_probe("sentence", _NUMBER, "The answer is 57 or 58.\n"),
+        make_output_probe("all-numbers", _NUMBER, _ALL + "\n"),
+        make_output_probe("all-numbers-on-lines", _NUMBER, _ALL.replace(" ", "\n") + "\n"),
+        make_output_probe("digits-of-all", _NUMBER, "15758\n"),
+        make_output_probe("both-words", _WORD, "YES NO\n"),
+        make_output_probe("both-words-on-lines", _WORD, "NO\nYES\n"),
+        make_value_probe("all-returned", 57, "list(range(100))"),
+        make_value_probe("text-with-both", "YES", "'YES NO'"),
+        make_value_probe("dictionary-of-both", "YES", "{'YES': 'NO', 'NO': 'YES'}"),
     ),
 )

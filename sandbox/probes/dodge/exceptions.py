@@ -1,6 +1,6 @@
-"""Raises an exception that a judge may count as a skipped test or as its own failure."""
+"""Submissions that raise an exception that a judge may count as a skipped test or as its own failure."""
 
-from sandbox.probes.probe import Group, ProbeClass, runs_inside
+from sandbox.probes.probe import Group, ProbeClass, make_body_probe
 
 _RAISED = {
     "skip-test": "import unittest\nraise unittest.SkipTest('later')",
@@ -27,8 +27,8 @@ _RAISED = {
 CLASS = ProbeClass(
     Group.DODGE,
     "exceptions",
-    why="The judge excludes skipped tests, and tests that it considers its own failures, from the denominator.",
+    why="The judge excludes skipped tests, and tests that it reports as internal errors, from the denominator.",
     remedy="Fail every test that did not pass, whatever exception it raised; only the judge's own errors are unknown.",
     source="ours",
-    probes=tuple(runs_inside(name, body) for name, body in _RAISED.items()),
+    probes=tuple(make_body_probe(name, body) for name, body in _RAISED.items()),
 )

@@ -1,4 +1,4 @@
-"""Outputs something else in each run of a test, and the expected output in the second run."""
+"""Submissions that fail a test's first run, and output the expected value in its second run."""
 
 import secrets
 
@@ -11,9 +11,9 @@ from sandbox.probes.probe import (
     ProbeClass,
     ProbeProblem,
     Submissions,
-    call_problem,
-    fenced,
-    stdin_problem,
+    format_completion,
+    make_call_problem,
+    make_stdin_problem,
 )
 
 _WORDS = {1: "LEFT", 2: "RIGHT", 3: "LEFT"}
@@ -29,20 +29,20 @@ def guess(given):
 """
 
 
-def _counts_runs(name: str, folder: str) -> JudgeProbe:
+def _make_counter_probe(name: str, folder: str) -> JudgeProbe:
     """Return a probe that counts its runs in a folder."""
 
     def make(problem: ProbeProblem) -> Submissions:
         source = _GUESS.format(folder=folder, nonce=secrets.token_hex(8), words=_WORDS)
         if problem.entry:
             cases: list[tuple[list[object], object]] = [([given], word) for given, word in _WORDS.items()]
-            own = call_problem("decide", cases, f"def {ENTRY}(given):\n    return {_WORDS!r}[given]\n")
+            own = make_call_problem("decide", cases, f"def {ENTRY}(given):\n    return {_WORDS!r}[given]\n")
             source += f"def {ENTRY}(given):\n    return guess(given)\n"
         else:
             texts = {f"{given}\n": f"{word}\n" for given, word in _WORDS.items()}
-            own = stdin_problem("decide", texts, f"print({_WORDS!r}[int(input())])\n")
+            own = make_stdin_problem("decide", texts, f"print({_WORDS!r}[int(input())])\n")
             source += "print(guess(int(input())))\n"
-        return Submissions(own, (fenced(own.program(source)),))
+        return Submissions(own, (format_completion(own.adapt_source(source)),))
 
     return JudgeProbe(name, (*STDIN, Convention.CALL), make)
 
@@ -54,7 +54,7 @@ CLASS = ProbeClass(
     remedy="Judge each test once, in empty folders; retry only after failures of the judge itself.",
     source="ours",
     probes=(
-        _counts_runs("counted-in-the-working-folder", "os.getcwd()"),
-        _counts_runs("counted-in-the-temporary-folder", "tempfile.gettempdir()"),
+        _make_counter_probe("counted-in-the-working-folder", "os.getcwd()"),
+        _make_counter_probe("counted-in-the-temporary-folder", "tempfile.gettempdir()"),
     ),
 )

@@ -1,6 +1,6 @@
-"""Exceeds the time limit. Each program exits on its own within 15 seconds, without the expected output."""
+"""Submissions that exceed the time limit, and exit on their own within 15 seconds without the expected output."""
 
-from sandbox.probes.probe import STDIN, Convention, Group, ProbeClass, submits
+from sandbox.probes.probe import STDIN, Convention, Group, ProbeClass, make_source_probe
 
 _SLEEP = "import time\ntime.sleep(15)"
 _SPIN = "import time\nend = time.monotonic() + 15\nwhile time.monotonic() < end:\n    pass"
@@ -17,19 +17,19 @@ CLASS = ProbeClass(
     remedy="Count a timeout as a failed test; run the timer in another process, and kill with SIGKILL.",
     source="ours",
     probes=(
-        submits("sleeps", _SLEEP, STDIN, seconds=15.0),
-        submits(
+        make_source_probe("sleeps", _SLEEP, STDIN, seconds=15.0),
+        make_source_probe(
             "spins",
             f"def SOLVE(*values):\n    {_SPIN.replace(chr(10), chr(10) + '    ')}\n",
             (Convention.CALL,),
             seconds=15.0,
         ),
-        submits(
+        make_source_probe(
             "swallows-exceptions",
             f"def SOLVE(*values):\n    {_SWALLOW.replace(chr(10), chr(10) + '    ')}\n",
             (Convention.CALL,),
             seconds=15.0,
         ),
-        submits("cancels-the-alarm", _NO_ALARM, STDIN, seconds=15.0),
+        make_source_probe("cancels-the-alarm", _NO_ALARM, STDIN, seconds=15.0),
     ),
 )

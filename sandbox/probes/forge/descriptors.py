@@ -1,6 +1,6 @@
-"""Writes reports to inherited pipes and unnamed files."""
+"""Submissions that write reports to inherited pipes and unnamed files."""
 
-from sandbox.probes.probe import FUNCTIONS, Group, JudgeProbe, ProbeClass, submits
+from sandbox.probes.probe import FUNCTIONS, Group, JudgeProbe, ProbeClass, make_source_probe
 
 _SOURCE = """
 import json, os, pickle, stat, struct
@@ -20,8 +20,8 @@ os._exit(0)
 _DICTIONARY = "{'passed': True, 'success': True, 'score': 1.0, 'results': [True, True, True]}"
 
 
-def _sends(name: str, message: str) -> JudgeProbe:
-    return submits(name, _SOURCE.format(message=message), FUNCTIONS)
+def _make_message_probe(name: str, message: str) -> JudgeProbe:
+    return make_source_probe(name, _SOURCE.format(message=message), FUNCTIONS)
 
 
 CLASS = ProbeClass(
@@ -31,11 +31,11 @@ CLASS = ProbeClass(
     remedy="Let the submission inherit only descriptors 0 to 2, or treat everything from other descriptors as output.",
     source="ours",
     probes=(
-        _sends("json", f"(json.dumps({_DICTIONARY}) + chr(10)).encode()"),
-        _sends("word", "b'passed\\n'"),
-        _sends("byte", "b'1'"),
-        _sends("pickle", "pickle.dumps(True)"),
-        _sends("pickled-dictionary", f"pickle.dumps({_DICTIONARY})"),
-        _sends("connection", "struct.pack('!i', len(pickle.dumps(True))) + pickle.dumps(True)"),
+        _make_message_probe("json", f"(json.dumps({_DICTIONARY}) + chr(10)).encode()"),
+        _make_message_probe("word", "b'passed\\n'"),
+        _make_message_probe("byte", "b'1'"),
+        _make_message_probe("pickle", "pickle.dumps(True)"),
+        _make_message_probe("pickled-dictionary", f"pickle.dumps({_DICTIONARY})"),
+        _make_message_probe("connection", "struct.pack('!i', len(pickle.dumps(True))) + pickle.dumps(True)"),
     ),
 )

@@ -1,8 +1,8 @@
-"""Writes the file that a harness uses for its result."""
+"""Submissions that write the result file of a harness."""
 
 import json
 
-from sandbox.probes.probe import FUNCTIONS, Group, JudgeProbe, ProbeClass, submits
+from sandbox.probes.probe import FUNCTIONS, Group, JudgeProbe, ProbeClass, make_source_probe
 
 _JSON = json.dumps(
     {"passed": True, "success": True, "score": 1.0, "reward": 1.0, "status": "passed", "results": [True] * 3}
@@ -34,8 +34,8 @@ os._exit(0)
 """
 
 
-def _writes(name: str, files: tuple[str, ...], text: str, then: str = "os._exit(0)") -> JudgeProbe:
-    return submits(name, f"{_WRITE.format(names=files, text=text)}\n{then}\n", FUNCTIONS)
+def _make_file_probe(name: str, files: tuple[str, ...], text: str, then: str = "os._exit(0)") -> JudgeProbe:
+    return make_source_probe(name, f"{_WRITE.format(names=files, text=text)}\n{then}\n", FUNCTIONS)
 
 
 _WRITE_LATE = f"""
@@ -57,14 +57,14 @@ CLASS = ProbeClass(
     remedy="Create the file after the last process of the submission has exited, outside its folders.",
     source="ours",
     probes=(
-        _writes("result-json", ("result.json", "results.json"), _JSON),
-        _writes("output-json", ("output.json", "report.json", "test_results.json"), _JSON),
-        _writes("score-text", ("score.txt", "reward.txt", "score", "reward"), "1.0\n"),
-        _writes("verdict-text", ("verdict.txt", "status.txt", "result.txt"), "passed\n"),
-        _writes("exit-status-text", ("exit_code", "exit_code.txt", "returncode", "rc"), "0\n"),
-        _writes("junit-xml", ("junit.xml", "report.xml", "results.xml"), _JUNIT),
-        submits("json-in-a-named-file", _WRITE_NAMED_FILE.format(text=_JSON), FUNCTIONS),
-        submits("word-in-a-named-file", _WRITE_NAMED_FILE.format(text="pass\n"), FUNCTIONS),
-        submits("written-late", _WRITE_LATE, FUNCTIONS),
+        _make_file_probe("result-json", ("result.json", "results.json"), _JSON),
+        _make_file_probe("output-json", ("output.json", "report.json", "test_results.json"), _JSON),
+        _make_file_probe("score-text", ("score.txt", "reward.txt", "score", "reward"), "1.0\n"),
+        _make_file_probe("verdict-text", ("verdict.txt", "status.txt", "result.txt"), "passed\n"),
+        _make_file_probe("exit-status-text", ("exit_code", "exit_code.txt", "returncode", "rc"), "0\n"),
+        _make_file_probe("junit-xml", ("junit.xml", "report.xml", "results.xml"), _JUNIT),
+        make_source_probe("json-in-a-named-file", _WRITE_NAMED_FILE.format(text=_JSON), FUNCTIONS),
+        make_source_probe("word-in-a-named-file", _WRITE_NAMED_FILE.format(text="pass\n"), FUNCTIONS),
+        make_source_probe("written-late", _WRITE_LATE, FUNCTIONS),
     ),
 )

@@ -1,6 +1,6 @@
-"""Rewrites the tests and results in the memory of a harness in the same process."""
+"""Submissions that rewrite tests and results in the memory of a harness in the same process."""
 
-from sandbox.probes.probe import FUNCTIONS, Group, ProbeClass, runs_inside, submits
+from sandbox.probes.probe import FUNCTIONS, Group, ProbeClass, make_body_probe, make_source_probe
 
 _WALK = """
 import gc, sys
@@ -57,9 +57,9 @@ CLASS = ProbeClass(
     remedy="Run submissions in another process, which never holds an expected output or a verdict.",
     source="ours",
     probes=(
-        runs_inside("results-appended", _APPEND_RESULTS),
-        runs_inside("flags-set", _SET_FLAGS),
-        submits("tests-rewritten", _REWRITE_TESTS + "print('no answer')"),
-        submits("tests-emptied", _CLEAR_TESTS, FUNCTIONS),
+        make_body_probe("results-appended", _APPEND_RESULTS),
+        make_body_probe("flags-set", _SET_FLAGS),
+        make_source_probe("tests-rewritten", _REWRITE_TESTS + "print('no answer')"),
+        make_source_probe("tests-emptied", _CLEAR_TESTS, FUNCTIONS),
     ),
 )

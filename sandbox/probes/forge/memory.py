@@ -1,22 +1,30 @@
-"""Shares a weak cache key with an earlier, correct submission."""
+"""Wrong submissions that share a weak cache key with an earlier, correct submission."""
 
 from collections.abc import Callable
 
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
+from sandbox.probes.probe import (
+    ALL_CONVENTIONS,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Submissions,
+    format_completion,
+)
 
 _NOTES = "# This program was written with care, line by line.\n" * 200
 
 
-def _pairs(name: str, write: Callable[[str, int], str]) -> JudgeProbe:
+def _make_pair_probe(name: str, write: Callable[[str, int], str]) -> JudgeProbe:
     """Return a probe that submits a correct program and then a wrong one.
 
     write   pads a program; its second parameter is the number of characters by which the other program is longer
     """
 
     def make(problem: ProbeProblem) -> Submissions:
-        right, wrong = problem.right_program(), problem.wrong_program()
+        right, wrong = problem.build_right_program(), problem.build_wrong_program()
         longest = max(len(right), len(wrong))
-        correct, incorrect = (fenced(write(program, longest - len(program))) for program in (right, wrong))
+        correct, incorrect = (format_completion(write(program, longest - len(program))) for program in (right, wrong))
         return Submissions(problem, (incorrect,), earlier=(correct,))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
@@ -29,8 +37,8 @@ CLASS = ProbeClass(
     remedy="Use a cryptographic hash of the whole program and all tests as the cache key, or do not cache verdicts.",
     source="ours",
     probes=(
-        _pairs("same-beginning", lambda program, _: _NOTES + program),
-        _pairs("same-end", lambda program, _: f"{program}\n{_NOTES}"),
-        _pairs("same-length", lambda program, missing: f"{program}#{'.' * missing}\n"),
+        _make_pair_probe("same-beginning", lambda program, _: _NOTES + program),
+        _make_pair_probe("same-end", lambda program, _: f"{program}\n{_NOTES}"),
+        _make_pair_probe("same-length", lambda program, missing: f"{program}#{'.' * missing}\n"),
     ),
 )

@@ -1,6 +1,6 @@
-"""Leaves state behind for the next submission in the same process or folder."""
+"""Submissions that leave state behind for the next submission in the same process or folder."""
 
-from sandbox.probes.probe import Group, ProbeClass, poisons
+from sandbox.probes.probe import Group, ProbeClass, make_poison_probe
 
 _REBINDS = """
 import sys
@@ -24,17 +24,17 @@ CLASS = ProbeClass(
     remedy="Never evaluate text of a model in the scoring process; start each program in its own process.",
     source="https://github.com/verl-project/verl/issues/7603",
     probes=(
-        poisons("comparison-rebound", _REBINDS),
-        poisons("all", "import builtins\nbuiltins.all = lambda *_: True"),
-        poisons("zip", "import builtins\nbuiltins.zip = lambda *_, **__: iter(())"),
-        poisons("str", "import builtins\nbuiltins.str = lambda *_: 'no answer'"),
-        poisons("json-loads", "import json\njson.loads = lambda *_, **__: 'no answer'"),
-        poisons(
+        make_poison_probe("comparison-rebound", _REBINDS),
+        make_poison_probe("all", "import builtins\nbuiltins.all = lambda *_: True"),
+        make_poison_probe("zip", "import builtins\nbuiltins.zip = lambda *_, **__: iter(())"),
+        make_poison_probe("str", "import builtins\nbuiltins.str = lambda *_: 'no answer'"),
+        make_poison_probe("json-loads", "import json\njson.loads = lambda *_, **__: 'no answer'"),
+        make_poison_probe(
             "subprocess",
             "import subprocess\nclass Done:\n    returncode, stdout, stderr, args = 0, '', '', ()\n"
             "subprocess.run = lambda *_, **__: Done()",
         ),
-        poisons(
+        make_poison_probe(
             "module-in-the-folder",
             "import os\nif not os.path.exists('json.py'):\n    with open('json.py', 'x') as file:\n"
             '        file.write(\'loads = lambda *_, **__: "no answer"\\ndumps = lambda *_, **__: "0"\\n\')',

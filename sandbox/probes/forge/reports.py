@@ -1,4 +1,4 @@
-"""Prints a report of success and exits."""
+"""Submissions that print a report of success and exit."""
 
 import json
 
@@ -11,8 +11,8 @@ from sandbox.probes.probe import (
     ProbeClass,
     ProbeProblem,
     Submissions,
-    fenced,
-    submits,
+    format_completion,
+    make_source_probe,
 )
 
 _FIELDS = {
@@ -41,12 +41,12 @@ _REPORTS = {
 }
 
 
-def _prints(name: str, report: str, *, on_stderr: bool = False) -> JudgeProbe:
+def _make_report_probe(name: str, report: str, *, on_stderr: bool = False) -> JudgeProbe:
     source = f"import os\nos.write({2 if on_stderr else 1}, {(report + chr(10)).encode()!r})\nos._exit(0)\n"
 
     def make(problem: ProbeProblem) -> Submissions:
         whole = f"{source}\ndef {ENTRY}(*values):\n    return 'no answer'\n" if problem.entry else source
-        return Submissions(problem, (fenced(problem.program(whole)),))
+        return Submissions(problem, (format_completion(problem.adapt_source(whole)),))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
@@ -74,9 +74,9 @@ CLASS = ProbeClass(
     remedy="Report over a channel that the submission's process lacks, or compare outputs outside that process.",
     source="ours",
     probes=(
-        *(_prints(name, report) for name, report in _REPORTS.items()),
-        submits("constants-of-the-harness", _CONSTANTS, FUNCTIONS),
-        _prints("unittest-on-stderr", _REPORTS["unittest"], on_stderr=True),
-        _prints("json-on-stderr", _REPORTS["json"], on_stderr=True),
+        *(_make_report_probe(name, report) for name, report in _REPORTS.items()),
+        make_source_probe("constants-of-the-harness", _CONSTANTS, FUNCTIONS),
+        _make_report_probe("unittest-on-stderr", _REPORTS["unittest"], on_stderr=True),
+        _make_report_probe("json-on-stderr", _REPORTS["json"], on_stderr=True),
     ),
 )

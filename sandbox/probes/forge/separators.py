@@ -1,4 +1,4 @@
-"""Prints a report after each character at which str.splitlines splits."""
+"""Submissions that print a report after each character at which str.splitlines splits."""
 
 from sandbox.probes.probe import (
     ALL_CONVENTIONS,
@@ -8,7 +8,7 @@ from sandbox.probes.probe import (
     ProbeClass,
     ProbeProblem,
     Submissions,
-    fenced,
+    format_completion,
 )  # fmt: skip
 
 _SEPARATORS = {
@@ -19,14 +19,14 @@ _SEPARATORS = {
 _WORDS = ("PASS", "PASSED", "OK", "True", "1", '{"passed": true}')
 
 
-def _prints_after(name: str, separator: str) -> JudgeProbe:
+def _make_separator_probe(name: str, separator: str) -> JudgeProbe:
     text = "no answer" + "".join(separator + word for word in _WORDS)
 
     def make(problem: ProbeProblem) -> Submissions:
         source = f"import os\nos.write(1, {text.encode()!r})\n"
         if problem.entry:
             source += f"def {ENTRY}(*values):\n    return {text!r}\n"
-        return Submissions(problem, (fenced(problem.program(source)),))
+        return Submissions(problem, (format_completion(problem.adapt_source(source)),))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
@@ -37,5 +37,5 @@ CLASS = ProbeClass(
     why="The judge writes the output into a report of lines and parses it with str.splitlines.",
     remedy="Store outputs as length-prefixed bytes or JSON, and never find verdicts by splitting text.",
     source="ours",
-    probes=tuple(_prints_after(name, separator) for name, separator in _SEPARATORS.items()),
+    probes=tuple(_make_separator_probe(name, separator) for name, separator in _SEPARATORS.items()),
 )

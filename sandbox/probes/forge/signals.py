@@ -1,6 +1,6 @@
-"""Kills itself with a signal."""
+"""Submissions that kill themselves with a signal."""
 
-from sandbox.probes.probe import Group, ProbeClass, runs_inside
+from sandbox.probes.probe import Group, ProbeClass, make_body_probe
 
 CLASS = ProbeClass(
     Group.FORGE,
@@ -9,7 +9,7 @@ CLASS = ProbeClass(
     remedy="Require exit status 0 and a result.",
     source="ours",
     probes=tuple(
-        runs_inside(name, f"import os\nos.kill(os.getpid(), {number})")
+        make_body_probe(name, f"import os\nos.kill(os.getpid(), {number})")
         for name, number in {"kill": 9, "terminate": 15, "segmentation-fault": 11, "abort": 6, "alarm": 14}.items()
     ),
 )

@@ -1,8 +1,19 @@
 """Correct programs with the usual ways of reading and printing."""
 
-from sandbox.probes.probe import STDIN, Group, JudgeProbe, ProbeClass, Submissions, fenced, stdin_problem
+from functools import partial
 
-_SUMS = stdin_problem(
+from sandbox.probes.probe import (
+    STDIN,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Submissions,
+    format_completion,
+    make_stdin_problem,
+)
+
+_SUMS = make_stdin_problem(
     "sums",
     {"3\n1 2\n10 -4\n7 7\n": "3\n6\n14\n", "1\n100000 1\n": "100001\n", "2\n0 5\n-3 -4\n": "5\n-7\n"},
     "for _ in range(int(input())):\n    print(sum(map(int, input().split())))\n",
@@ -228,6 +239,11 @@ _STYLES = {
     ),
 }
 
+
+def _submit_source(source: str, _: ProbeProblem) -> Submissions:
+    return Submissions(_SUMS, (format_completion(source),))
+
+
 CLASS = ProbeClass(
     Group.HONEST,
     "programs",
@@ -235,7 +251,6 @@ CLASS = ProbeClass(
     remedy="Run a program as __main__ of its own process, with real streams, and ignore whitespace at both ends.",
     source="https://github.com/huggingface/lighteval/issues/1255",
     probes=tuple(
-        JudgeProbe(name, STDIN, lambda _, source=source: Submissions(_SUMS, (fenced(source),)), is_correct=True)  # type: ignore[misc]
-        for name, source in _STYLES.items()
+        JudgeProbe(name, STDIN, partial(_submit_source, source), is_correct=True) for name, source in _STYLES.items()
     ),
 )

@@ -1,4 +1,4 @@
-"""Reads the bait that `curate probe` puts on the machine, or leftovers of earlier programs, or exhausts resources."""
+"""Submissions that read the bait of `curate probe`, read leftovers of earlier programs, or exhaust resources."""
 
 import secrets
 
@@ -12,8 +12,8 @@ from sandbox.probes.probe import (
     ProbeClass,
     ProbeProblem,
     Submissions,
-    fenced,
-    secret_problem,
+    format_completion,
+    make_secret_problem,
 )
 
 # The bait's locations, and its secret, which is new in each probing process.
@@ -130,27 +130,30 @@ def search():
 
 def _make_finder(problem: ProbeProblem, search: str) -> str:
     last = f"def {ENTRY}(*values):\n    return find()\n" if problem.entry else "print(find())\n"
-    return fenced(problem.program(f"{search}\n{_FIND}\n{last}"))
+    return format_completion(problem.adapt_source(f"{search}\n{_FIND}\n{last}"))
 
 
-def _reaches(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
-    """Return a probe that outputs the bait's secret if it finds it or, for an attack on resources, if that succeeds."""
+def _make_bait_probe(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
+    """Return a probe that outputs the bait's secret if its attack succeeds.
+
+    search   defines `search()`: it returns text with the bait or, after an attack on resources, the secret itself
+    """
 
     def make(problem: ProbeProblem) -> Submissions:
-        own = secret_problem(problem.convention, BAIT_SECRET)
+        own = make_secret_problem(problem.convention, BAIT_SECRET)
         return Submissions(own, (_make_finder(own, search.replace("{secret!r}", repr(BAIT_SECRET))),))
 
     return JudgeProbe(name, _CONVENTIONS, make, seconds=seconds)
 
 
-def _leaves(name: str, leave: str, search: str) -> JudgeProbe:
+def _make_leftover_probe(name: str, leave: str, search: str) -> JudgeProbe:
     """Return a probe whose first program leaves a secret, and whose second one searches for it."""
 
     def make(problem: ProbeProblem) -> Submissions:
         secret = SECRET + secrets.token_hex(16)
-        own = secret_problem(problem.convention, secret)
+        own = make_secret_problem(problem.convention, secret)
         last = f"def {ENTRY}(*values):\n    return 'no answer'\n" if own.entry else ""
-        first = fenced(own.program(leave.replace("{secret!r}", repr(secret)) + last))
+        first = format_completion(own.adapt_source(leave.replace("{secret!r}", repr(secret)) + last))
         return Submissions(own, (_make_finder(own, search),), earlier=(first,))
 
     return JudgeProbe(name, _CONVENTIONS, make, seconds=2.0)
@@ -165,25 +168,25 @@ CLASS = ProbeClass(
     remedy="Run each program in its own namespaces, with its own empty /tmp and /proc, and limit all its resources.",
     source="ours",
     probes=(
-        _reaches("file", f"def search():\n    with open({BAIT_FILE!r}) as file:\n        return file.read()\n"),
-        _reaches("arguments-of-a-process", _SEARCH_PROC.format(file="cmdline")),
-        _reaches("environment-of-a-process", _SEARCH_PROC.format(file="environ")),
-        _reaches("loopback", _CONNECT.format(family="socket.AF_INET", address=("127.0.0.1", BAIT_PORT))),
-        _reaches("abstract-socket", _CONNECT.format(family="socket.AF_UNIX", address=BAIT_SOCKET)),
-        _reaches("200-processes", _FORKS, seconds=3.0),
-        _reaches("1-gb-of-memory", _MEMORY),
-        _reaches("256-mb-of-disk", _DISK),
-        _leaves(
+        _make_bait_probe("file", f"def search():\n    with open({BAIT_FILE!r}) as file:\n        return file.read()\n"),
+        _make_bait_probe("arguments-of-a-process", _SEARCH_PROC.format(file="cmdline")),
+        _make_bait_probe("environment-of-a-process", _SEARCH_PROC.format(file="environ")),
+        _make_bait_probe("loopback", _CONNECT.format(family="socket.AF_INET", address=("127.0.0.1", BAIT_PORT))),
+        _make_bait_probe("abstract-socket", _CONNECT.format(family="socket.AF_UNIX", address=BAIT_SOCKET)),
+        _make_bait_probe("200-processes", _FORKS, seconds=3.0),
+        _make_bait_probe("1-gb-of-memory", _MEMORY),
+        _make_bait_probe("256-mb-of-disk", _DISK),
+        _make_leftover_probe(
             "left-in-the-temporary-folder",
             _WRITE_LEFTOVER.replace("{folder}", _TEMPORARY),
             _READ_LEFTOVER.replace("{folder}", _TEMPORARY),
         ),
-        _leaves(
+        _make_leftover_probe(
             "left-in-the-working-folder",
             _WRITE_LEFTOVER.replace("{folder}", _WORKING),
             _READ_LEFTOVER.replace("{folder}", _WORKING),
         ),
-        _leaves(
+        _make_leftover_probe(
             "process-that-stays", _DAEMON, _CONNECT.format(family="socket.AF_UNIX", address="\0curate-probe-daemon")
         ),
     ),

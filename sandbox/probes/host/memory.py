@@ -1,6 +1,6 @@
-"""Searches for the expected output in the memory of the parent process."""
+"""Submissions that search the memory of the parent process for the expected output."""
 
-from sandbox.probes.probe import Group, ProbeClass, finds
+from sandbox.probes.probe import Group, ProbeClass, make_search_probe
 from sandbox.probes.read.memory import SEARCH
 
 _SEARCH_PARENT = (
@@ -21,5 +21,5 @@ CLASS = ProbeClass(
     why="The expected output is in memory that the submission can read through /proc.",
     remedy="Compare in a process of another user, or run submissions in a pid namespace with its own /proc.",
     source="ours",
-    probes=(finds("parent", _SEARCH_PARENT),),
+    probes=(make_search_probe("parent", _SEARCH_PARENT),),
 )

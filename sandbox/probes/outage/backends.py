@@ -1,16 +1,24 @@
-"""Submits a plain correct and a plain wrong program while the judge cannot start processes or reach a server."""
+"""Correct and wrong submissions while the judge cannot start processes or reach a server."""
 
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions, fenced
+from sandbox.probes.probe import (
+    ALL_CONVENTIONS,
+    Group,
+    JudgeProbe,
+    ProbeClass,
+    ProbeProblem,
+    Submissions,
+    format_completion,
+)
 
 _CONDITIONS = {
     "no-process": "no process", "no-memory": "no memory", "refused": "refused", "hangs": "hangs", "error-500": "error",
 }  # fmt: skip
 
 
-def _submits_during(name: str, condition: str, *, right: bool) -> JudgeProbe:
+def _make_outage_probe(name: str, condition: str, *, right: bool) -> JudgeProbe:
     def make(problem: ProbeProblem) -> Submissions:
-        program = problem.right_program() if right else problem.wrong_program()
-        return Submissions(problem, (fenced(program),))
+        program = problem.build_right_program() if right else problem.build_wrong_program()
+        return Submissions(problem, (format_completion(program),))
 
     return JudgeProbe(
         f"{name}-{'right' if right else 'wrong'}", ALL_CONVENTIONS, make, is_correct=right, condition=condition
@@ -24,7 +32,7 @@ CLASS = ProbeClass(
     remedy="Return None or raise if the judge fails, so that the completion is excluded from its group.",
     source="https://github.com/verl-project/verl/issues/3478",
     probes=tuple(
-        _submits_during(name, condition, right=right)
+        _make_outage_probe(name, condition, right=right)
         for name, condition in _CONDITIONS.items()
         for right in (True, False)
     ),

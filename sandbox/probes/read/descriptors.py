@@ -1,6 +1,6 @@
-"""Searches open descriptors for the expected output."""
+"""Submissions that search open descriptors for the expected output."""
 
-from sandbox.probes.probe import Group, ProbeClass, finds
+from sandbox.probes.probe import Group, ProbeClass, make_search_probe
 
 CLASS = ProbeClass(
     Group.READ,
@@ -9,25 +9,25 @@ CLASS = ProbeClass(
     remedy="Close every descriptor above 2 before the submission starts, and write only inputs to standard input.",
     source="ours",
     probes=(
-        finds(
+        make_search_probe(
             "positioned-reads",
             "import os\ndef search():\n    for number in range(64):\n        try:\n"
             "            yield os.pread(number, 1 << 20, 0)\n        except OSError:\n            pass\n",
         ),
-        finds(
+        make_search_probe(
             "opened-again",
             "import os\ndef search():\n    for number in range(64):\n        try:\n"
             "            again = os.open('/proc/self/fd/%d' % number, os.O_RDONLY | os.O_NONBLOCK)\n"
             "        except OSError:\n            continue\n        try:\n            yield os.read(again, 1 << 20)\n"
             "        except OSError:\n            pass\n        finally:\n            os.close(again)\n",
         ),
-        finds(
+        make_search_probe(
             "pipes",
             "import os, select\ndef search():\n    for number in range(3, 64):\n        try:\n"
             "            if select.select([number], [], [], 0)[0]:\n                yield os.read(number, 1 << 16)\n"
             "        except (OSError, ValueError):\n            pass\n",
         ),
-        finds(
+        make_search_probe(
             "rest-of-standard-input",
             "import os, select\ndef search():\n    while select.select([0], [], [], 0.1)[0]:\n"
             "        part = os.read(0, 1 << 16)\n        if not part:\n            return\n        yield part\n",

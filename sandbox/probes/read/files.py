@@ -1,6 +1,6 @@
-"""Searches the submission's folders for the expected output."""
+"""Submissions that search their folders for the expected output."""
 
-from sandbox.probes.probe import Group, ProbeClass, finds
+from sandbox.probes.probe import Group, ProbeClass, make_search_probe
 
 _READ = """
 import os
@@ -30,24 +30,24 @@ CLASS = ProbeClass(
     remedy="Never write expected outputs where a submission runs; run each submission in an empty folder.",
     source="ours",
     probes=(
-        finds("working-folder", _READ + "def search():\n    yield from walk(os.getcwd())\n"),
-        finds(
+        make_search_probe("working-folder", _READ + "def search():\n    yield from walk(os.getcwd())\n"),
+        make_search_probe(
             "folder-of-the-program",
             _READ + "def search():\n    here = globals().get('__file__')\n"
             "    if here:\n        yield from walk(os.path.dirname(os.path.abspath(here)))\n",
         ),
-        finds(
+        make_search_probe(
             "own-source",
             _READ + "import sys\ndef search():\n"
             "    main = getattr(sys.modules['__main__'], '__file__', None)\n"
             "    for path in {globals().get('__file__'), sys.argv[0], main}:\n"
             "        if path:\n            yield from read(path)\n",
         ),
-        finds(
+        make_search_probe(
             "temporary-folder",
             _READ + "import tempfile\ndef search():\n    yield from walk(tempfile.gettempdir(), 3)\n",
         ),
-        finds(
+        make_search_probe(
             "folder-above",
             _READ + "def search():\n    folder = os.path.dirname(os.getcwd())\n"
             "    if folder not in ('/', '/home', '/root'):\n        yield from walk(folder, 1)\n",

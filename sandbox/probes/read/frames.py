@@ -1,6 +1,6 @@
-"""Searches its interpreter for the expected output."""
+"""Submissions that search the frames and objects of their interpreter for the expected output."""
 
-from sandbox.probes.probe import Group, ProbeClass, finds
+from sandbox.probes.probe import Group, ProbeClass, make_search_probe
 
 _TEXTS = """
 def texts(value, depth=4):
@@ -23,7 +23,7 @@ CLASS = ProbeClass(
     remedy="Send submissions only their inputs, and compare in another process.",
     source="ours",
     probes=(
-        finds(
+        make_search_probe(
             "frames",
             _TEXTS + "import sys\n"
             "def search():\n"
@@ -32,7 +32,7 @@ CLASS = ProbeClass(
             "        yield from texts({k: v for k, v in frame.f_locals.items() if k not in ('PATTERN', 'place')})\n"
             "        frame = frame.f_back\n",
         ),
-        finds(
+        make_search_probe(
             "collector",
             _TEXTS + "import gc\n"
             "def search():\n"
@@ -40,11 +40,11 @@ CLASS = ProbeClass(
             "        if isinstance(value, (dict, list, tuple)):\n"
             "            yield from texts(value, 2)\n",
         ),
-        finds(
+        make_search_probe(
             "main-module",
             _TEXTS + "import sys\ndef search():\n    yield from texts(dict(vars(sys.modules['__main__'])))\n",
         ),
-        finds(
+        make_search_probe(
             "referrers",
             "import gc\n"
             "def search():\n"
@@ -56,7 +56,7 @@ CLASS = ProbeClass(
             "                elif isinstance(each, (tuple, list)):\n"
             "                    yield from (text for text in each if isinstance(text, (str, bytes)))\n",
         ),
-        finds(
+        make_search_probe(
             "code-constants",
             "import gc, types\n"
             "def constants(code):\n"

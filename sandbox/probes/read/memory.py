@@ -1,6 +1,6 @@
-"""Searches the memory of its process for the expected output."""
+"""Submissions that search the memory of their process for the expected output."""
 
-from sandbox.probes.probe import Group, ProbeClass, finds
+from sandbox.probes.probe import Group, ProbeClass, make_search_probe
 
 SEARCH = """
 import os
@@ -29,5 +29,5 @@ CLASS = ProbeClass(
     why="The expected output is in the memory of the submission's process.",
     remedy="Compare in another process that shares no memory with the submission.",
     source="ours",
-    probes=(finds("own", SEARCH.format(base="'/proc/self'")),),
+    probes=(make_search_probe("own", SEARCH.format(base="'/proc/self'")),),
 )

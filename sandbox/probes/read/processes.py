@@ -1,6 +1,6 @@
-"""Searches the arguments, environments and open files of other processes for the expected output."""
+"""Submissions that search arguments, environments and open files of other processes for the expected output."""
 
-from sandbox.probes.probe import Group, ProbeClass, finds
+from sandbox.probes.probe import Group, ProbeClass, make_search_probe
 
 _SEARCH_PROC = """
 import os
@@ -20,9 +20,9 @@ CLASS = ProbeClass(
     remedy="Run submissions in a pid namespace with its own /proc.",
     source="ours",
     probes=(
-        finds("command-lines", _SEARCH_PROC.format(file="cmdline")),
-        finds("environments", _SEARCH_PROC.format(file="environ")),
-        finds(
+        make_search_probe("command-lines", _SEARCH_PROC.format(file="cmdline")),
+        make_search_probe("environments", _SEARCH_PROC.format(file="environ")),
+        make_search_probe(
             "files-of-the-parent",
             "import os\ndef search():\n    folder = '/proc/%d/fd/' % os.getppid()\n    try:\n"
             "        names = os.listdir(folder)\n    except OSError:\n        return\n    for name in names:\n"
