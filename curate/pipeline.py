@@ -49,7 +49,7 @@ from curate.stages.decontaminate import DecontaminationStage
 from curate.stages.deduplicate import DeduplicationStage
 from curate.work import SHARDS, is_full_disk
 from sandbox import Package, SandboxError, SandboxOptions
-from sandbox.extras import DISTRIBUTION, installed_version
+from sandbox.extras import DISTRIBUTION, find_installed_version
 
 __all__ = ["BuildOptions", "build", "read_and_filter", "source_names", "dry_run"]
 
@@ -195,7 +195,7 @@ def _plan(
         configuration["packages"] = to_json(packages)
     evaluations = [item for stage in stages if isinstance(stage, DecontaminationStage) for item in stage.evaluations]
     against = tuple(evaluation.plan for evaluation in evaluations)
-    return Plan(installed_version(DISTRIBUTION) or "not installed", inputs, configuration, against)
+    return Plan(find_installed_version(DISTRIBUTION) or "not installed", inputs, configuration, against)
 
 
 def _serialize_stages(stages: Sequence[Stage]) -> Any:
@@ -255,7 +255,7 @@ def _build_info(
         isolation=sandbox.isolation,
         levels=state.isolation_levels,
         backend=sandbox.backend,
-        versions={name: installed_version(name) or "not installed" for name in _PACKAGES},
+        versions={name: find_installed_version(name) or "not installed" for name in _PACKAGES},
         machine=Machine(platform.python_version(), platform.platform(), os.cpu_count()),
         reference_cpu_seconds=round(state.outputs.reference_cpu_seconds, 3),
         executed_cpu_seconds=round(state.outputs.executed_cpu_seconds, 3),

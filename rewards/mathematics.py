@@ -40,7 +40,7 @@ from rewards.reward import (
 from sandbox import Limits, Outcome, Program, RunResult, Sandbox, SandboxError, machine
 from sandbox.closeable import Closeable
 from sandbox.concurrency.single_flight import SingleFlightCache
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 
 _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
@@ -79,8 +79,10 @@ class MathReward(Closeable):
         if processes is not None:
             check_int("processes", processes)
         if box is None and find_spec("math_verify") is None:
-            raise ModuleNotFoundError(f"the reward for mathematics needs math-verify; run: {install_command('math')}")
-        self._workers = processes or machine.cpu_count()
+            raise ModuleNotFoundError(
+                f"the reward for mathematics needs math-verify; run: {format_install_command('math')}"
+            )
+        self._workers = processes or machine.count_cpus()
         self._given_box = box
         self._boxes: dict[int, Sandbox] = {}  # by process id: a fork cannot use its parent's
         self._slow: set[str] = set()  # expected answers whose parsing times out

@@ -3,8 +3,8 @@
     with Sandbox() as box:
         judgement = box.judge(Program("print(input())"), Suite([Case("7", "7")]))
 
-A failed program is a value: a RunResult or a Judgement. A failed sandbox raises SandboxError: nothing is known about
-the program then, so its score is not zero. An invalid request raises ValueError.
+A failed program is a value: a RunResult or a Judgement. A failed sandbox raises SandboxError: the program then has no
+result, so do not score it zero. An invalid request raises ValueError.
 
     box            Sandbox, the class that most callers use
     options        SandboxOptions, the options of commands and builds for a Sandbox

@@ -36,8 +36,8 @@ class Sandbox(Closeable):
     modules        the caller's modules: name -> trusted source, executed once, before the first program. Only for the
                    backends local and docker; less than 100 KB
 
-    A run waits until its memory limit and those of the runs in progress together fit into the memory of the machine, or
-    of this process's cgroup.
+    A run starts once its memory limit fits into the memory that the limits of running programs leave free. The total is
+    the memory of the machine or, if lower, of this process's cgroup.
 
     Raises BackendUnavailable if the backend cannot start with these options, and ValueError for invalid parameters.
     """
@@ -131,7 +131,7 @@ class Sandbox(Closeable):
         keep_outputs  whether to return Judgement.outputs
         cancellation  cancels the request from another thread
 
-        Raises SandboxError if the sandbox failed; nothing is known about the program then, and it must not be scored 0.
+        Raises SandboxError if the sandbox failed. The program then has no verdict; do not score it 0.
         Raises Cancelled, a SandboxError, after cancellation.cancel().
         Raises ValueError for an unknown language or checker, and for an invalid suite.
         """

@@ -140,7 +140,7 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         _expect_output(
             f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name
         )
-        for name in languages.names()
+        for name in languages.list_names()
     ),
     _expect_probe("lines are read", "honest/programs/input/stdin"),
     _expect_probe("bytes are read", "honest/programs/bytes/stdin"),

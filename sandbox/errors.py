@@ -1,23 +1,23 @@
 """Failures of the sandbox itself. A failed program is a value, never one of these.
 
-SandboxError                 nothing is known about the program: retry it or mask the sample, never score it 0
+SandboxError                 the program has no result: retry it or mask the sample, never score it 0
     BackendUnavailable       the backend cannot start with these options; the message has a remedy
         CannotIsolate        the machine lacks the requested isolation
     ExecutionLost            a run was lost, and a bounded number of retries failed
         KilledExternally     a SIGKILL came from neither the sandbox nor the program
     Cancelled                the caller cancelled the request
 
-RefereeError                 a ValueError: the suite's own checker or interactor failed. The suite must be fixed, and
-                             nothing is known about the program
+RefereeError                 a ValueError: the suite's own checker or interactor failed. The program has no verdict; fix
+                             the suite
 """
 
 
 class SandboxError(Exception):
-    """The sandbox failed; nothing is known about the program."""
+    """The sandbox failed, so the program has no result."""
 
 
-def error_code(kind: type[BaseException]) -> str:
-    """Return the name of an exception on the wire: its own `code`, else the class name."""
+def get_error_code(kind: type[BaseException]) -> str:
+    """Return an exception class's name on the wire: its own `code`, else the class name."""
     code: str = vars(kind).get("code", kind.__name__)
     return code
 

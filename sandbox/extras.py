@@ -12,7 +12,7 @@ DISTRIBUTION = "curate-code"
 _SOURCE_TREE = Path(__file__).parents[1]
 
 
-def installed_version(*names: str) -> str | None:
+def find_installed_version(*names: str) -> str | None:
     """Return the version of the first installed one of these distributions; None if none is installed."""
     for name in names:
         with suppress(PackageNotFoundError):
@@ -20,7 +20,7 @@ def installed_version(*names: str) -> str | None:
     return None
 
 
-def install_command(extra: str) -> str:
+def format_install_command(extra: str) -> str:
     """Return the command that installs an extra's requirements, such as "pip install 'ray>=2.52'"."""
     try:
         from packaging.requirements import Requirement

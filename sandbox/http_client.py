@@ -48,14 +48,14 @@ class HttpResponse:
         except (ValueError, RecursionError):
             return None
 
-    def json_object(self) -> dict[str, Any]:
+    def get_json_object(self) -> dict[str, Any]:
         """Return the JSON object of the body; empty if it is not one."""
         content = self.json()
         return content if isinstance(content, dict) else {}
 
-    def message(self) -> str:
+    def get_error_message(self) -> str:
         """Return the server's error message: a field of its JSON, or else the start of the body."""
-        content = self.json_object()
+        content = self.get_json_object()
         error = content.get("detail") or content.get("error") or content.get("message")
         message = error.get("message") if isinstance(error, dict) else error
         return str(message or self.body[:_MAX_MESSAGE_BYTES].decode("utf-8", "replace"))
@@ -168,7 +168,7 @@ class HttpClient:
 
     def close(self) -> None:
         """Close all connections. Requests in progress raise ServerUnreachable."""
-        self._sockets.shutdown_all()
+        self._sockets.shut_down_all()
         self._pool.close()
 
 

@@ -90,7 +90,7 @@ def decode(kind: type[Kind], raw: Any) -> Kind:
 
     Raises UnknownField, a ValueError, for unknown fields of dataclasses, and of Structs that forbid them.
     """
-    closed = _close(kind)
+    closed = _forbid_unknown_fields(kind)
     try:
         value: Kind = msgspec.convert(raw, closed)
         return value if closed is kind else msgspec.convert(raw, kind)
@@ -103,22 +103,22 @@ def decode(kind: type[Kind], raw: Any) -> Kind:
 
 def make_schemas(kinds: Iterable[type], ref_template: str) -> dict[str, Any]:
     """Return the JSON Schemas of types, and of all types in them, by name. ref_template: the $ref of {name}."""
-    _, found = msgspec.json.schema_components(map(_close, kinds), ref_template=ref_template)
+    _, found = msgspec.json.schema_components(map(_forbid_unknown_fields, kinds), ref_template=ref_template)
     return {name: {**schema, "description": cleandoc(schema["description"])} for name, schema in found.items()}
 
 
-def _close(hint: Any) -> Any:
+def _forbid_unknown_fields(hint: Any) -> Any:
     """Replace dataclasses in a type hint, for which msgspec permits unknown fields, by Structs that forbid them."""
     if isinstance(hint, type) and is_dataclass(hint):
-        return _closed_struct(hint)
+        return _make_closed_struct(hint)
     if not get_args(hint) or get_origin(hint) is Literal:
         return hint
-    parts = tuple(map(_close, get_args(hint)))
+    parts = tuple(map(_forbid_unknown_fields, get_args(hint)))
     return reduce(or_, parts) if get_origin(hint) in (Union, UnionType) else get_origin(hint)[parts]
 
 
 @cache
-def _closed_struct(kind: type) -> type[msgspec.Struct]:
+def _make_closed_struct(kind: type) -> type[msgspec.Struct]:
     hints = get_type_hints(kind)
     entries: list[Any] = []
     for entry in fields(kind):
@@ -126,7 +126,7 @@ def _closed_struct(kind: type) -> type[msgspec.Struct]:
             default = msgspec.field(default_factory=entry.default_factory)
         else:
             default = msgspec.NODEFAULT if entry.default is MISSING else entry.default
-        entries.append((entry.name, _close(hints[entry.name]), default))
+        entries.append((entry.name, _forbid_unknown_fields(hints[entry.name]), default))
     namespace = {"__doc__": kind.__doc__}
     return msgspec.defstruct(kind.__name__, entries, namespace=namespace, kw_only=True, forbid_unknown_fields=True)
 

@@ -165,7 +165,7 @@ class JudgeVerdict(Struct, frozen=True):
 
     @classmethod
     def from_judgement(cls, record_id: str | int, judgement: Judgement) -> Self:
-        """Return the verdict of a record."""
+        """Convert a judgement of the record with this id."""
         cases = judgement.cases
         return cls(
             record_id,
@@ -203,7 +203,7 @@ def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool
     pending: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> position, line number, id
     next_position = 0
 
-    def pairs() -> Iterator[tuple[Program, Suite]]:
+    def generate_pairs() -> Iterator[tuple[Program, Suite]]:
         index = 0
         for position, (number, text) in enumerate(lines):
             identity = None
@@ -219,7 +219,7 @@ def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool
             index += 1
             yield pair
 
-    for index, response in box.judge_many_with_errors(pairs(), run_all=run_all):
+    for index, response in box.judge_many_with_errors(generate_pairs(), run_all=run_all):
         position, number, identity = pending.pop(index)
         if isinstance(response, Judgement):
             ready[position] = json_codec.encode(JudgeVerdict.from_judgement(identity, response))

@@ -14,7 +14,7 @@ MAX_PROCESSES = 4096  # of one run; a machine typically permits some 10,000
 _NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
 
 
-def machine_limits(memory_mb: int) -> Limits:
+def make_machine_limits(memory_mb: int) -> Limits:
     """Return the upper bounds of limits for a machine with this much memory."""
     max_seconds, largest_mb = 10**5, min(memory_mb, 2**24)  # the bounds of Limits itself
     return Limits(max_seconds, max_seconds, largest_mb, MAX_PROCESSES, 2**22, largest_mb)  # /tmp is memory, too

@@ -9,29 +9,29 @@ _MB = 1 << 20
 _MEMORY_LIMIT_FILES = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # by controller
 
 
-def available_memory_mb() -> int:
+def get_available_memory_mb() -> int:
     """Return the memory available to this process and all its workers, in MB."""
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     minimum = int(total.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError):
-        minimum = min([minimum, *cgroup_limits(*memberships_and_mounts())])
+        minimum = min([minimum, *read_memory_limits(*read_memberships_and_mounts())])
     return max(1, minimum // _MB)
 
 
-def cpu_count() -> int:
+def count_cpus() -> int:
     """Return the number of processors available to this process and all its workers."""
     minimum = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError, ValueError):
-        minimum = min([minimum, *cpu_quotas(*memberships_and_mounts())])
+        minimum = min([minimum, *read_cpu_quotas(*read_memberships_and_mounts())])
     return max(1, int(minimum))  # rounded down, since more workers would slow each other down
 
 
-def memberships_and_mounts() -> tuple[str, str]:
+def read_memberships_and_mounts() -> tuple[str, str]:
     """Read the cgroup memberships and the mounts of this process. Raises OSError."""
     return Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
 
 
-def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
+def find_cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
     """Return the cgroups of a process: controller ("v2" for the unified hierarchy) -> mount point, directory."""
     mounted: dict[str, tuple[str, str]] = {}
     for line in mounts.splitlines():
@@ -51,30 +51,30 @@ def cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
     return found
 
 
-def cgroup_limits(memberships: str, mounts: str) -> Iterator[int]:
+def read_memory_limits(memberships: str, mounts: str) -> Iterator[int]:
     """Yield the memory limits of these cgroups and their mounted ancestors."""
     for controller, name in _MEMORY_LIMIT_FILES.items():
-        for directory in _enclosing_directories(controller, memberships, mounts):
+        for directory in _list_enclosing_directories(controller, memberships, mounts):
             with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
                 yield int((directory / name).read_text())
 
 
-def cpu_quotas(memberships: str, mounts: str) -> Iterator[float]:
+def read_cpu_quotas(memberships: str, mounts: str) -> Iterator[float]:
     """Yield the processor limits of these cgroups and their mounted ancestors."""
-    for directory in _enclosing_directories("v2", memberships, mounts):
+    for directory in _list_enclosing_directories("v2", memberships, mounts):
         with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
             quota, period = (directory / "cpu.max").read_text().split()
             yield int(quota) / int(period)
-    for directory in _enclosing_directories("cpu", memberships, mounts):
+    for directory in _list_enclosing_directories("cpu", memberships, mounts):
         with contextlib.suppress(OSError, ValueError):
             quota, period = ((directory / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
             if int(quota) > 0:  # -1: no quota
                 yield int(quota) / int(period)
 
 
-def _enclosing_directories(controller: str, memberships: str, mounts: str) -> Iterator[Path]:
+def _list_enclosing_directories(controller: str, memberships: str, mounts: str) -> Iterator[Path]:
     """Yield the directories of this controller's cgroup and its ancestors, innermost first."""
-    found = cgroups(memberships, mounts)
+    found = find_cgroups(memberships, mounts)
     if controller in found:
         point, directory = found[controller]
         while directory.is_relative_to(point):

@@ -57,7 +57,7 @@ class SandboxOptions:
             max_limits=max_limits,
             packages=self.packages,
             packages_from=self.packages_from,
-            **self._backend_keywords(),
+            **self._make_backend_keywords(),
         )
 
     def find_packages(self) -> tuple[Package, ...]:
@@ -67,8 +67,8 @@ class SandboxOptions:
         """
         if not self.packages:
             return ()
-        return backends.find_packages(self.backend, self.packages, self.packages_from, **self._backend_keywords())
+        return backends.find_packages(self.backend, self.packages, self.packages_from, **self._make_backend_keywords())
 
-    def _backend_keywords(self) -> dict[str, Any]:
+    def _make_backend_keywords(self) -> dict[str, Any]:
         keywords = {_ADDRESS_KEYWORDS[self.backend]: self.address} if self.address else {}
         return {**keywords, "image": self.image} if self.image else keywords

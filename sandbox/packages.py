@@ -144,7 +144,7 @@ def mark_requested(package: Package, requirements: Iterable[str]) -> Package:
     return replace(package, requested=package.name in requested_names)
 
 
-def fingerprint(packages: Iterable[Package]) -> str:
+def compute_fingerprint(packages: Iterable[Package]) -> str:
     """Return a hash of packages, their versions and their files; "" without packages."""
     lines = sorted(f"{package.name} {package.version} {package.digest}" for package in packages)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""

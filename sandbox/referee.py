@@ -30,7 +30,7 @@ class RefereeResult:
     detail: str = ""
 
 
-def arguments(convention: RefereeConvention) -> tuple[str, ...]:
+def list_arguments(convention: RefereeConvention) -> tuple[str, ...]:
     """Return a checker's arguments, the names of its files, in the order of its convention."""
     if convention is RefereeConvention.TESTLIB:
         return (INPUT, OUTPUT, ANSWER)
@@ -50,19 +50,19 @@ def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
     if result.outcome is not Outcome.EXITED:
         raise RefereeError(f"it ended: {result.outcome.value} {message[-_MAX_DETAIL_CHARS:]}".strip())
     if convention is RefereeConvention.TESTLIB:
-        return RefereeResult(_score_of_exit(result.exit_code, message), message[:_MAX_DETAIL_CHARS])
+        return RefereeResult(_parse_exit_status(result.exit_code, message), message[:_MAX_DETAIL_CHARS])
     printed = result.text.strip()
     if result.exit_code != 0:
         raise RefereeError(f"exit status {result.exit_code}: {message[-_MAX_DETAIL_CHARS:]}")
     return RefereeResult(_parse_score(printed, f"it printed {printed[:80]!r}"), message[:_MAX_DETAIL_CHARS])
 
 
-def hit_eof(result: RunResult, referee_spec: Referee) -> bool:
+def has_hit_eof(result: RunResult, referee_spec: Referee) -> bool:
     """Return whether the referee crashed because the submission's output ended while it expected more."""
     return referee_spec.program.language == "python" and result.exit_code == REFEREE_HIT_EOF
 
 
-def wrong_answer_result(failure: RefereeError) -> RefereeResult:
+def make_wrong_answer_result(failure: RefereeError) -> RefereeResult:
     """Return the ruling for an output on which a sound referee failed: wrong."""
     return RefereeResult(0.0, f"the referee failed on this output, but not on a trusted one: {failure}")
 
@@ -73,7 +73,7 @@ def mark_timed_out(result: RunResult) -> RunResult:
     return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)
 
 
-def _score_of_exit(status: int, message: str) -> float:
+def _parse_exit_status(status: int, message: str) -> float:
     if status == _OK:
         return 1.0
     if status in _WRONG:
@@ -81,13 +81,13 @@ def _score_of_exit(status: int, message: str) -> float:
     if status in _PARTIAL:
         return (status - _PARTIAL.start) / 100
     if status == _POINTS:
-        return _score_of_points(message)
+        return _parse_points(message)
     if status == _FAIL:
         raise RefereeError(f"it reported its own failure: {message[:_MAX_DETAIL_CHARS]}")
     raise RefereeError(f"exit status {status}: {message[-_MAX_DETAIL_CHARS:]}")
 
 
-def _score_of_points(message: str) -> float:
+def _parse_points(message: str) -> float:
     """Return the lowest score of the message's lines "points SCORE ...", since the referee may echo a forged one."""
     lines = [line.split() for line in message.splitlines()]
     scores = [line[1] if len(line) > 1 else "" for line in lines if line[:1] == ["points"]]

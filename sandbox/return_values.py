@@ -52,8 +52,9 @@ def may_equal_literal(encoded: bytes, expected: str) -> bool:
 def decode(encoded: bytes) -> Any:
     """Decode a value (see languages.python.to_json).
 
-    The result is a None, bool, int, float, str, list, tuple, dict (keys are str or NumberKey) or, for a set, an empty
-    frozenset, since no JSON value equals a set. Takes linear time, except for integers, whose digits are bounded.
+    The result is a None, bool, int, float, str, list, tuple, or dict with keys of type str or NumberKey. A set becomes
+    an empty frozenset, since no JSON value equals a set. Takes linear time, except for integers, whose digits are
+    bounded.
     Raises ValueError, TypeError or RecursionError for an invalid encoding.
     """
     return _decode_json(encoded, _make_json_container)
@@ -74,14 +75,14 @@ def _decode_json(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> 
         return json.loads(text)
     effort = 0
 
-    def integer(digits: str) -> int:
+    def parse_integer(digits: str) -> int:
         nonlocal effort
         effort += len(digits) ** 2
         if effort > _MAX_DIGITS**2:
             raise ValueError(f"integers of more than {_MAX_DIGITS} digits")
         return int(digits)
 
-    return json.loads(text, object_hook=container, parse_int=integer)
+    return json.loads(text, object_hook=container, parse_int=parse_integer)
 
 
 def _make_json_container(tagged: dict[str, Any]) -> Any:

@@ -21,8 +21,8 @@ class Case:
     a call with literal arguments, and `expected` is the literal that it must return; or statements that raise nothing
     if the submission is correct, and `expected` is empty.
 
-    `trial` is an output that the suite's referee has accepted, such as a reference's; empty if unknown. It serves to
-    validate a referee that fails on a submission. Neither the submission nor the referee's answer file contains it.
+    `trial` is an output that the suite's referee has accepted, such as a reference's; empty if unknown. The judge uses
+    it to validate a referee that fails on a submission. Neither the submission nor the referee's answer file has it.
 
     Raises TypeError for a field that is not a str.
     """
@@ -63,9 +63,9 @@ class Referee:
     """A suite's program that decides whether an output is correct, where no rule of comparison can.
 
     It runs in the sandbox, separately from the submission, with the case's input, expected output ("answer") and the
-    submission's output as files. If it fails on an output, it is validated: it runs on the case's trial or, without
-    one, on the expected output or trivial outputs. If it gives a ruling on one of these, the submission's output was
-    wrong; otherwise the suite is at fault (RefereeError).
+    submission's output as files. If it fails on an output, the judge runs it on trusted outputs: the case's trial or,
+    without one, the expected output or trivial outputs. If it gives a ruling on one of these, the submission's output
+    was wrong; otherwise the suite is at fault (RefereeError).
     """
 
     program: Program
@@ -81,8 +81,8 @@ class Assertions:
              runs before the submission in the submission's process, and before `setup` in the tests' process. It is
              compiled separately, so its __future__ imports do not apply to the submission
     setup    code that runs before each test, only in the tests' process, hidden from the submission
-    classes  the classes among `names`. An instance created by a test is itself under test, so its own == and `in` may
-             be used; those of function results never
+    classes  the classes among `names`. An instance that a test creates is under test: the tests may call its own
+             __eq__ and __contains__, but never those of function results
     """
 
     names: tuple[str, ...]
@@ -106,13 +106,13 @@ class Suite:
     entry_point   name of the function to call: `Solution().entry_point(*args)` if the program has a class Solution with
                   that method, else the function with that name. None: the program reads stdin and prints
     checker       the rule of comparison, a file of sandbox/checkers. "program": the referee runs on each output.
-                  "interactive": the referee, a testlib interactor, is connected to the submission; the standard output
-                  of each is the standard input of the other. It gets input, output (for its own notes) and answer as
-                  files
+                  "interactive": pipes connect the standard output of the submission and of the referee, a testlib
+                  interactor, to the other's standard input. The referee gets input, output (for its own notes) and
+                  answer as files
     limits        limits of each run
     referee       the referee, for the checkers "program" and "interactive"
-    assertions    the shared code of Python tests. If set, entry_point is None and the checker, for return values, is
-                  "python"
+    assertions    the shared code of Python tests. If set, entry_point must be None, and checker must be "python", which
+                  compares return values
     """
 
     cases: tuple[Case, ...]
@@ -185,13 +185,13 @@ class Suite:
         for case, fields in zip(self.cases, cases, strict=True):
             if case.trial:
                 fields["trial"] = case.trial
-        limits = {name: value for name, value in _fields(self.limits).items() if value is not None}
+        limits = {name: value for name, value in _list_fields(self.limits).items() if value is not None}
         content: dict[str, Any] = {"cases": cases, "entry_point": self.entry_point, "checker": self.checker}
         content["limits"] = limits
         if self.referee is not None:
-            content["referee"] = {**_fields(self.referee.program), "convention": self.referee.convention.value}
+            content["referee"] = {**_list_fields(self.referee.program), "convention": self.referee.convention.value}
         if self.assertions is not None:
-            content["assertions"] = _fields(self.assertions)
+            content["assertions"] = _list_fields(self.assertions)
         return _encode(content)
 
     @classmethod
@@ -212,7 +212,7 @@ class Suite:
         )
 
 
-def _fields(record: Limits | Program | Assertions) -> dict[str, Any]:
+def _list_fields(record: Limits | Program | Assertions) -> dict[str, Any]:
     """Return the fields by name, without the copies of `asdict`, which take longer than the JSON encoding."""
     return {name: getattr(record, name) for name in record.__slots__}
 

@@ -57,7 +57,7 @@ class _Borrowed:
 def _borrow(name: str, *, workers: int | None, isolation: str, seed: int | None, **options: Any) -> Backend:
     if name != "local" or options:
         return _start(name, workers=workers, isolation=isolation, seed=seed, **options)
-    key = os.getpid(), workers or machine.cpu_count(), isolation, seed
+    key = os.getpid(), workers or machine.count_cpus(), isolation, seed
     lender = _idle.pop(key, None) or _start(name, workers=workers, isolation=isolation, seed=seed)
     return _Borrowed(key, lender)
 

@@ -121,7 +121,7 @@ def test_another_package_of_our_name_is_reported(name: str, site: Path, tmp_path
 
 
 def test_a_wheel_names_the_requirements_of_its_extras_which_an_index_has(site: Path, tmp_path: Path) -> None:
-    code = "from sandbox.extras import install_command as line; print(line('ray')); print(line('data'))"
+    code = "from sandbox.extras import format_install_command as line; print(line('ray')); print(line('data'))"
     environment = os.environ | {"PYTHONPATH": str(site)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
     ray, data = done.stdout.splitlines()
@@ -131,7 +131,7 @@ def test_a_wheel_names_the_requirements_of_its_extras_which_an_index_has(site: P
 
 def test_a_source_tree_that_is_not_installed_names_itself(tmp_path: Path) -> None:
     (tmp_path / "sandbox").symlink_to(ROOT / "sandbox")
-    code = "from sandbox.extras import install_command; print(install_command('ray'))"
+    code = "from sandbox.extras import format_install_command; print(format_install_command('ray'))"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == f"pip install --editable '{tmp_path}[ray]'\n", done.stderr
 

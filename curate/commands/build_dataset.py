@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     "--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.  [default: all]"
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the programs' random numbers and hashes.")
-@options.sandbox_options
+@options.add_sandbox_options
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 @click.option("--show-recipe", is_flag=True, help="Print the given recipe, or the recipe of the options, as TOML.")

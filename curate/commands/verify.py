@@ -40,7 +40,7 @@ def _hash_option(name: str, covers: str) -> Callable[[Command], Command]:
 @_hash_option("content", "the rows without measured columns")
 @_hash_option("reward", "the columns on which rewards depend")
 @_hash_option("manifest", "the whole manifest")
-@options.sandbox_options
+@options.add_sandbox_options
 def command(
     dataset: str,
     run: str | None,

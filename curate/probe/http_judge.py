@@ -45,13 +45,13 @@ class HttpJudge:
             judged = self._post(_JUDGE, _HELLO)
             if judged.status in (401, 403):
                 raise UnusableTarget(f"{self._client.url} requires a token: pass http://anyone:TOKEN@HOST:PORT")
-            self._judges = "verdict" in judged.json_object()
+            self._judges = "verdict" in judged.get_json_object()
             if self._judges:
                 return TargetDescription("curate serve", takes_text=False)
             run = self._post(_RUN, {"code": "print(7)", "language": "python"})
         except ServerUnreachable as error:
             raise UnusableTarget(f"{self._client.url} gave no HTTP response: {error}; start the server") from error
-        if "run_result" not in run.json_object():
+        if "run_result" not in run.get_json_object():
             raise UnusableTarget(
                 f"{self._client.url} implements neither the protocol of `curate serve` (POST {_JUDGE}: HTTP "
                 f"{judged.status}) nor SandboxFusion's (POST {_RUN}: HTTP {run.status}); pass another address"
@@ -78,10 +78,10 @@ class HttpJudge:
 
     def _judge(self, source: str, suite: Suite) -> Score:
         reply = self._post(_JUDGE, _record(source, suite))
-        answer = reply.json_object()
+        answer = reply.get_json_object()
         passed = answer.get("passed")
         if reply.status != 200 or not isinstance(passed, bool):
-            return Score(None, "unanswered", f"HTTP {reply.status}: {reply.message()}"[:300])
+            return Score(None, "unanswered", f"HTTP {reply.status}: {reply.get_error_message()}"[:300])
         return Score(float(passed), detail=str(answer.get("verdict", "")))
 
     def _run(self, source: str, suite: Suite) -> Score:
@@ -90,10 +90,10 @@ class HttpJudge:
             reply = self._post(
                 _RUN, {"code": source, "language": "python", "stdin": case.input, "run_timeout": seconds}
             )
-            answer = reply.json_object()
+            answer = reply.get_json_object()
             result = answer.get("run_result") or {}
             if reply.status != 200 or answer.get("status") == "SandboxError" or not isinstance(result, dict):
-                return Score(None, "unanswered", f"HTTP {reply.status}: {reply.message()}"[:300])
+                return Score(None, "unanswered", f"HTTP {reply.status}: {reply.get_error_message()}"[:300])
             printed = result.get("stdout")
             if result.get("return_code") != 0 or not isinstance(printed, str):
                 return Score(0.0, detail=str(result.get("status")))

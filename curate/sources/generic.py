@@ -88,7 +88,7 @@ def select_files(table: TableFiles) -> TableFiles:
         raise _make_error(
             table, "[fields] needs tests, or both inputs and outputs, or at least solutions; or expected_answer"
         )
-    for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.names())):
+    for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.list_names())):
         if name in options and options[name] not in list(known):
             raise _make_error(table, f"no {name} {options[name]}. Choose one of {', '.join(known)}")
     for name in ("licence", "language"):

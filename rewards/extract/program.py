@@ -63,8 +63,8 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
     """
     if isinstance(allowed, str) or not isinstance(allowed, tuple | list):
         raise TypeError(f'{name} must be a tuple of languages, such as ("python", "cpp"), not {allowed!r}')
-    if not allowed or not set(allowed) <= set(languages.names()):
-        raise ValueError(f"{name} must be one or more of {', '.join(languages.names())}, not {allowed!r}")
+    if not allowed or not set(allowed) <= set(languages.list_names()):
+        raise ValueError(f"{name} must be one or more of {', '.join(languages.list_names())}, not {allowed!r}")
     return tuple(sorted(set(allowed)))
 
 

@@ -31,7 +31,7 @@ __all__ = ["Backend", "check_name", "find_packages", "names", "start"]
 
 
 @cache
-def names() -> tuple[str, ...]:
+def list_names() -> tuple[str, ...]:
     """Return the names of all backends, sorted."""
     files = (entry.name for entry in os.scandir(__path__[0]))
     return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")))
@@ -39,8 +39,8 @@ def names() -> tuple[str, ...]:
 
 def check_name(name: str) -> None:
     """Raise ValueError, naming the choices, if there is no such backend."""
-    if name not in names():
-        raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(names())}")
+    if name not in list_names():
+        raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(list_names())}")
 
 
 def start(name: str, *, workers: int | None, isolation: str, seed: int | None, **options: Any) -> Backend:

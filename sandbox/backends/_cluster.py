@@ -58,7 +58,7 @@ class NodeLane(Lane):
         self._n_calls = 0
 
     @abstractmethod
-    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
+    def exchange(self, message: bytes, cancelled_numbers: Sequence[int]) -> bytes:
         """Deliver requests and return responses; see NodeSupervisor.exchange. Any exception marks the node as lost."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class NodeLane(Lane):
         self.dispatcher.run_in_thread(self.end)  # it blocks; other nodes get the requests meanwhile
         return f"{self.node}: {reason}"
 
-    def max_attempts(self, error: Exception) -> int:
+    def get_max_attempts(self, error: Exception) -> int:
         return MAX_ATTEMPTS
 
     def _call(self) -> None:
@@ -105,8 +105,8 @@ class NodeLane(Lane):
                 message, unsent = self._pack(batch)
                 with self._changed:
                     self._outbox = unsent + self._outbox
-                    cancelled, self._cancelled = self._cancelled, []
-                received = unpack(self.exchange(message, cancelled))
+                    cancelled_numbers, self._cancelled = self._cancelled, []
+                received = unpack(self.exchange(message, cancelled_numbers))
             except Exception as error:
                 self.dispatcher.drop_lane(self, str(error))
                 return

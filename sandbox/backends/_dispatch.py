@@ -44,7 +44,7 @@ class Job:
     on_response  called once, with the response or the exception to raise
     lane         its lane; None while it is queued
     failures     names of the lanes that failed to execute it, with the class of the error
-    error        the error for which the dispatcher ends its lane
+    error        the error because of which the dispatcher ends its lane
     """
 
     request: Request[Any]
@@ -66,7 +66,7 @@ class Lane(ABC):
     """
 
     max_failures = 1  # consecutive ExecutionLost responses after which the dispatcher ends it
-    loss_message = "{} sandbox workers died with the same request: {}"
+    loss_message = "{} sandbox workers exited while running the same request: {}"
 
     layers: dict[str, str]
     dispatcher: "RequestDispatcher"
@@ -84,8 +84,8 @@ class Lane(ABC):
     def send(self, jobs: Sequence[Job]) -> None:
         """Send requests.
 
-        Raises LaneLost if the lane has received none of them, EOFError or OSError if it exits meanwhile, and any other
-        Exception if a single request cannot be sent.
+        Raises LaneLost if the lane has received no request, and EOFError or OSError if it exits meanwhile. Any other
+        Exception means that the only request of `jobs` cannot be sent.
         """
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Lane(ABC):
     def join(self, reason: str) -> str:
         """End the lane and free its resources; return its error message, or `reason`."""
 
-    def max_attempts(self, error: Exception) -> int:
+    def get_max_attempts(self, error: Exception) -> int:
         """Return the number of lanes that may raise this error for a request before the request fails."""
         return {LaneLost: MAX_ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
 
@@ -193,7 +193,7 @@ class RequestDispatcher:
             error = Cancelled("the request was cancelled")
         elif self.stop_error:
             error = copy(self.stop_error)
-        elif sum(kind is type(error) for _, kind in job.failures) < lane.max_attempts(error):
+        elif sum(kind is type(error) for _, kind in job.failures) < lane.get_max_attempts(error):
             self._waiting.appendleft(job)
             return
         elif isinstance(error, LaneLost):
@@ -366,7 +366,10 @@ class RequestDispatcher:
             job.on_response(copy(error))
 
     def stop(self, error: SandboxError | None = None) -> None:
-        """Fail all queued requests, and start to end all lanes. error: None for a closed Sandbox."""
+        """Fail all queued requests, and begin to shut down all lanes.
+
+        error   exception for the failed requests; None if the Sandbox was closed
+        """
         with self._lock:
             self.stop_error = self.stop_error or error or SandboxError("this Sandbox is closed")
             for lane in list(self._lanes):
@@ -407,7 +410,7 @@ class QueuedBackend:
             if cancellation is None:
                 response = responses.get()
             else:
-                with cancellation.on_cancel(partial(self.dispatcher.cancel, job)):
+                with cancellation.call_on_cancel(partial(self.dispatcher.cancel, job)):
                     response = responses.get()
         except BaseException:
             self.dispatcher.cancel(job)
@@ -423,7 +426,7 @@ class QueuedBackend:
         finished: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         jobs: dict[int, Job] = {}
 
-        def next_response() -> tuple[int, Any]:
+        def take_next_response() -> tuple[int, Any]:
             index, response = finished.get()
             del jobs[index]
             if isinstance(response, BackendLost):
@@ -434,9 +437,9 @@ class QueuedBackend:
             for index, request in enumerate(requests):
                 jobs[index] = self._submit(request, lambda response, index=index: finished.put((index, response)))  # type: ignore[misc]
                 while len(jobs) >= max(1, _PREFETCH * self.workers) or not finished.empty():
-                    yield next_response()
+                    yield take_next_response()
             while jobs:
-                yield next_response()
+                yield take_next_response()
         finally:
             for job in jobs.values():
                 self.dispatcher.withdraw(job)

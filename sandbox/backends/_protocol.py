@@ -36,8 +36,8 @@ class Backend(Protocol):
 
         cancellation   cancels the request: kills the program, frees its worker, and raises Cancelled
 
-        Raises SandboxError if the sandbox failed; nothing is known about the program then. Raises ValueError or
-        TypeError for an invalid request.
+        Raises SandboxError if the sandbox failed, so that the program has no result. Raises ValueError or TypeError for
+        an invalid request.
         """
 
     def submit(self, request: Request[Response], on_response: Callable[[Any], object]) -> Callable[[], None]:

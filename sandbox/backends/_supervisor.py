@@ -32,7 +32,7 @@ Numbered = tuple[int, Content]  # the caller's number of a request, and the requ
 
 
 @cache
-def code_fingerprint() -> str:
+def compute_code_fingerprint() -> str:
     """Return a hash of this sandbox's code, to detect nodes that may judge differently."""
     package = Path(sandbox.__file__).parent
     content = hashlib.sha256()
@@ -88,29 +88,29 @@ class NodeSupervisor:
     ) -> tuple[int, dict[str, str]]:
         """Start the workers; return their number, and their isolation layers.
 
-        code              code_fingerprint() of the caller
+        code              compute_code_fingerprint() of the caller
         callers_packages  the caller's versions of the packages in `options`, which this node must match
         options           keywords of the local backend; `workers` defaults to one per processor
         processors        number of processors that the node offers
 
         Raises BackendUnavailable if the workers cannot isolate, or if code or packages differ from the caller's.
         """
-        if code_fingerprint() != code:
+        if compute_code_fingerprint() != code:
             raise BackendUnavailable(
                 f"it has another version of curate-code ({Path(sandbox.__file__).parent}) than the caller;"
                 " install the same one everywhere"
             )
-        workers = options["workers"] or max(1, min(processors, machine.cpu_count()))
+        workers = options["workers"] or max(1, min(processors, machine.count_cpus()))
         self._box = box = Backend(**{**options, "workers": workers})
         if difference := _describe_difference(box.packages, callers_packages):
             raise BackendUnavailable(f"{difference}; install the same packages on every node")
         return workers, box.layers
 
-    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        """Accept requests, and return the ready responses, by long poll; possibly none.
+    def exchange(self, message: bytes, cancelled_numbers: Sequence[int]) -> bytes:
+        """Accept requests, and return the ready responses, possibly none, by long poll.
 
-        message    packed requests
-        cancelled  numbers of requests to cancel; they fail soon, with any error
+        message            packed requests
+        cancelled_numbers  numbers of requests to cancel; these fail soon, with any error
 
         Of several open calls, the last one waits and the others return immediately.
         """
@@ -119,7 +119,7 @@ class NodeSupervisor:
         with self._changed:
             for number, request in unpack(message):
                 self._cancel[number] = box.submit(request, partial(self._take_response, number))
-            self._cancelled.update(cancelled)  # a cancellation may arrive before its request
+            self._cancelled.update(cancelled_numbers)  # a cancellation may arrive before its request
             for number in self._cancelled & self._cancel.keys():
                 self._cancelled.remove(number)
                 self._cancel[number]()

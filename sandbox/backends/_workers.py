@@ -46,7 +46,7 @@ class WorkerBackend(QueuedBackend):
             return start(levels[len(refused)], "; ".join(f"{level}: {reason}" for level, reason in refused.items()))
 
         super().__init__(RequestDispatcher(start_lane, max_lanes=workers, memory_mb=memory_mb))
-        self._limit_clamp = limit_bounds.LimitClamp(limit_bounds.machine_limits(memory_mb))
+        self._limit_clamp = limit_bounds.LimitClamp(limit_bounds.make_machine_limits(memory_mb))
         self._end = weakref.finalize(self, self.dispatcher.close)
         try:
             self.layers = self._start_first(levels, refused)

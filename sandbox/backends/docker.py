@@ -21,7 +21,7 @@ from sandbox.backends._container import MAX_PROCESSES, make_host_config
 from sandbox.backends._dispatch import LaneLost
 from sandbox.backends._workers import ThreadLane, WorkerBackend
 from sandbox.errors import BackendUnavailable
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 from sandbox.jail import stale_resources
 from sandbox.jail.channel import Channel
 from sandbox.jail.packages import JailPackages
@@ -34,7 +34,7 @@ try:
     import docker
     import requests
 except ImportError as error:
-    raise BackendUnavailable(f"the docker backend: {error}; type: {install_command('docker')}") from error
+    raise BackendUnavailable(f"the docker backend: {error}; type: {format_install_command('docker')}") from error
 
 OWNER_LABEL, MACHINE_LABEL = "curate-sandbox.owner", "curate-sandbox.machine"
 _START_SECONDS = 60
@@ -144,7 +144,7 @@ class _Engine:
                 ) from error
         labels = inspected["Config"].get("Labels") or {}
         self._installed: str = labels.get(images.PACKAGES_LABEL) or "[]"
-        if labels.get(images.LABEL) != images.fingerprint():
+        if labels.get(images.LABEL) != images.compute_fingerprint():
             requested = [each.package.name for each in parse_installed(self._installed, "", ())]
             raise BackendUnavailable(
                 f"image {image} has another version of the sandbox; type: {_build_command(image, requested)}"

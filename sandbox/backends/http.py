@@ -26,16 +26,16 @@ from sandbox.errors import (
     KilledExternally,
     RefereeError,
     SandboxError,
-    error_code,
+    get_error_code,
 )
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 from sandbox.packages import Package, check_available, mark_requested
 from sandbox.request import JudgeRequest, Request, Response
 
 try:
     from sandbox.http_client import HttpClient, HttpResponse, ServerUnreachable
 except ImportError as error:
-    raise BackendUnavailable(f"the http backend: {error}; type: {install_command('http')}") from error
+    raise BackendUnavailable(f"the http backend: {error}; type: {format_install_command('http')}") from error
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ _JSON = {"content-type": "application/json"}
 _TOO_MANY_REQUESTS = 429
 _RETRYABLE = {_TOO_MANY_REQUESTS, 502, 503, 504}
 _SANDBOX_ERRORS = {
-    error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)
+    get_error_code(kind): kind for kind in (SandboxError, BackendUnavailable, ExecutionLost, KilledExternally)
 }
-_REQUEST_ERRORS = {error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
+_REQUEST_ERRORS = {get_error_code(kind): kind for kind in (ValueError, TypeError, RefereeError)}
 _PREFETCH = 2  # concurrent requests of execute_many in excess of the workers, so that none is idle
 _MAX_IDLE_CONNECTIONS = 64
 _CONNECT_SECONDS = 10
@@ -124,7 +124,7 @@ class Backend:
             response = self._client.request("GET", "/health", read_seconds=_CONNECT_SECONDS)
         except ServerUnreachable as error:
             raise BackendUnavailable(f"no service responds at {self._url}: {error}; start one: curate serve") from error
-        about = response.json_object()
+        about = response.get_json_object()
         if response.status == 401 or about.get("authorized") is False:
             raise BackendUnavailable(f"the service at {self._url} needs its token: pass token=..., or set CURATE_TOKEN")
         if about.get("service") != "curate":
@@ -147,7 +147,7 @@ class Backend:
         if cancellation is None:
             return self._send_with_retries(request, CancelToken())
         try:
-            with self._client.open_interrupt() as interrupt, cancellation.on_cancel(interrupt):
+            with self._client.open_interrupt() as interrupt, cancellation.call_on_cancel(interrupt):
                 return self._send_with_retries(request, cancellation)
         except SandboxError:
             cancellation.raise_if_cancelled()
@@ -226,7 +226,7 @@ class Backend:
 
     def _retry_reason(self, response: HttpResponse) -> str:
         """Return the reason for a retry; raise the error in the response if it is permanent."""
-        message, name = response.message(), str(response.json_object().get("error"))
+        message, name = response.get_error_message(), str(response.get_json_object().get("error"))
         if response.status == 422:
             raise _REQUEST_ERRORS.get(name, ValueError)(message)
         if name in _SANDBOX_ERRORS:  # the service's sandbox has already retried

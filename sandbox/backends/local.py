@@ -71,8 +71,8 @@ class Backend(WorkerBackend):
         self._end_reader = weakref.finalize(self, reader.close)
         failure = delegation.explain_scope_failure()
         start = partial(_ProcessLane, reader, seed, jail_packages, self._shared, self._image, abi, failure)
-        number = workers or machine.cpu_count()
-        memory_mb = machine.available_memory_mb()
+        number = workers or machine.count_cpus()
+        memory_mb = machine.get_available_memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
         weakref.finalize(self, _remove, self._shared, os.getpid())  # registered last, so called first at exit
 

@@ -23,9 +23,9 @@ from typing import Any, cast
 import sandbox
 from sandbox.backends._cluster import ClusterNodes, NodeLane
 from sandbox.backends._dispatch import SHUTDOWN_SECONDS, QueuedBackend, RequestDispatcher
-from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint
+from sandbox.backends._supervisor import NodeSupervisor, compute_code_fingerprint
 from sandbox.errors import BackendUnavailable
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 from sandbox.packages import Package, find
 
 _LOG_FILTER_VARIABLE = "RAY_DEDUP_LOGS_SKIP_REGEX"  # Ray reads it on import
@@ -41,7 +41,7 @@ try:
     from ray.exceptions import RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
-    raise BackendUnavailable(f"the ray backend: {error}; type: {install_command('ray')}") from error
+    raise BackendUnavailable(f"the ray backend: {error}; type: {format_install_command('ray')}") from error
 
 _CONNECT_SECONDS = 30
 _START_SECONDS = 60  # time within which the supervisor of a node must be ready
@@ -81,7 +81,7 @@ class Backend(QueuedBackend):
         self.packages = tuple(each.package for each in find(packages, packages_from))
         options: dict[str, Any] = {"workers": workers, "isolation": isolation, "seed": seed}
         options |= {"packages": tuple(packages), "packages_from": packages_from}
-        self._nodes = _RayNodes(address, (code_fingerprint(), self.packages, options), self.dispatcher)
+        self._nodes = _RayNodes(address, (compute_code_fingerprint(), self.packages, options), self.dispatcher)
         weakref.finalize(self, self._nodes.stop).atexit = False
         try:
             self._nodes.wait_until_ready()
@@ -157,8 +157,8 @@ class _ActorLane(NodeLane):
         super().__init__(*about)
         self._actor = actor
 
-    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        responses: bytes = _call(self._actor.exchange, message, cancelled)
+    def exchange(self, message: bytes, cancelled_numbers: Sequence[int]) -> bytes:
+        responses: bytes = _call(self._actor.exchange, message, cancelled_numbers)
         return responses
 
     def end(self) -> None:

@@ -34,7 +34,7 @@ class Checker(Protocol):
 
 
 @cache
-def names() -> tuple[str, ...]:
+def list_names() -> tuple[str, ...]:
     """Return the names of all checkers, sorted."""
     return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
 
@@ -42,7 +42,7 @@ def names() -> tuple[str, ...]:
 @cache
 def load(name: str) -> Checker:
     """Return the checker with this name. Raises ValueError, naming the choices, if there is none."""
-    if name not in names():
-        raise ValueError(f"unknown checker {name!r}; choose one of {', '.join(names())}")
+    if name not in list_names():
+        raise ValueError(f"unknown checker {name!r}; choose one of {', '.join(list_names())}")
     module: Checker = import_module(f"{__name__}.{name}")  # type: ignore[assignment]
     return module

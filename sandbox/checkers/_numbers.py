@@ -23,7 +23,7 @@ def is_close(number: int | float, expected: int | float) -> bool:
     return abs(number - expected) <= TOLERANCE * max(1.0, abs(expected))
 
 
-def tokens_are_close(printed: str, expected: str) -> bool:
+def are_tokens_close(printed: str, expected: str) -> bool:
     """Return whether two tokens of text are numbers that are close."""
     if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(printed)):
         return False

@@ -40,7 +40,7 @@ class NeverEqual(Exception):
     """The value equals nothing, not even a copy of itself."""
 
 
-def canonical_text(value: Any) -> str:
+def format_canonical_text(value: Any) -> str:
     """Return a text that is the same for equal values. Raises NeverEqual for a value that equals nothing.
 
     True, 1, 1.0 and 1+0j are the same number; a set is the same as a frozenset.
@@ -66,9 +66,13 @@ def _append_form(value: Any, pieces: list[str], level: int) -> None:
     elif kind is bytes:
         pieces.append(f"b{len(value)}:{value.hex()}")
     elif kind is complex:
-        pieces.append(_number(value.real) if value.imag == 0 else f"c{_number(value.real)}{_number(value.imag)}")
+        pieces.append(
+            _format_number(value.real)
+            if value.imag == 0
+            else f"c{_format_number(value.real)}{_format_number(value.imag)}"
+        )
     elif kind in _NUMBERS:
-        pieces.append(_number(value))
+        pieces.append(_format_number(value))
     elif kind in (list, tuple):
         pieces.append(f"{kind.__name__}{len(value)}:")
         for item in value:
@@ -85,7 +89,7 @@ def _append_form(value: Any, pieces: list[str], level: int) -> None:
         raise NeverEqual
 
 
-def _number(value: int | float | Fraction) -> str:
+def _format_number(value: int | float | Fraction) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         if value != value:
             raise NeverEqual
@@ -95,7 +99,7 @@ def _number(value: int | float | Fraction) -> str:
 
 
 def _add_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
-    forms = sorted(_form(member, level) for member in members)
+    forms = sorted(_format_member(member, level) for member in members)
     if len(set(forms)) != len(forms):  # no set has equal members
         raise NeverEqual
     pieces.append(f"z{len(forms)}:")
@@ -103,7 +107,7 @@ def _add_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
 
 
 def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) -> None:
-    pairs = [(_form(key, level), value) for key, value in items]
+    pairs = [(_format_member(key, level), value) for key, value in items]
     members = dict(pairs)
     if len(members) != len(pairs):
         raise NeverEqual
@@ -113,7 +117,7 @@ def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) 
         _append_form(members[key], pieces, level + 1)
 
 
-def _form(value: Any, level: int) -> str:
+def _format_member(value: Any, level: int) -> str:
     pieces: list[str] = []
     _append_form(value, pieces, level + 1)
     return "".join(pieces)

@@ -67,11 +67,11 @@ def same_line(
     if len(printed) <= _BLOCK_CHARS and len(expected) <= _BLOCK_CHARS:
         tokens, expected_tokens = split(printed), split(expected)
         return len(tokens) == len(expected_tokens) and all(map(same_token, tokens, expected_tokens))
-    pairs = zip_longest(_tokens(printed, split, blank), _tokens(expected, split, blank))
+    pairs = zip_longest(_split_tokens(printed, split, blank), _split_tokens(expected, split, blank))
     return all(token is not None and other is not None and same_token(token, other) for token, other in pairs)
 
 
-def _tokens(text: str, split: Callable[[str], list[str]], blank: re.Pattern[str]) -> Iterator[str]:
+def _split_tokens(text: str, split: Callable[[str], list[str]], blank: re.Pattern[str]) -> Iterator[str]:
     begin = 0
     while (cut := blank.search(text, begin + _BLOCK_CHARS)) is not None:
         yield from split(text[begin : cut.start()])

@@ -32,7 +32,7 @@ class NumberKey(str):
     """The JSON text of a number, bool or None as a dict key. Its hash, of a str, is randomized against collisions."""
 
 
-def json_key(key: object) -> str | None:
+def format_json_key(key: object) -> str | None:
     """Return the key as `json.dumps` writes it; None if JSON has no such key, or for an integer that is too long."""
     if type(key) in (str, NumberKey):
         return str(key)
@@ -47,7 +47,7 @@ def same_structure(
     *,
     same_number: Callable[[Any, Any], bool] = operator.eq,
     kinds: Mapping[type, str] = JSON_KINDS,
-    key_of: Callable[[object], Any] = json_key,
+    key_of: Callable[[object], Any] = format_json_key,
 ) -> bool:
     """Return whether two values have the same shape and kinds, and equal content.
 
@@ -74,7 +74,7 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
     # Sizes first, since sorting takes memory, and only the expected value's size is trusted.
     if _count_parts(returned) != _count_parts(expected):
         return False
-    forms, forms_expected = _sorted_forms(returned), _sorted_forms(expected)
+    forms, forms_expected = _sort_walks(returned), _sort_walks(expected)
     return forms is not None and forms == forms_expected
 
 
@@ -102,17 +102,17 @@ def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]
 
 
 def _count_parts(value: Any) -> int:
-    return sum(1 for _ in _walk(value, JSON_KINDS, json_key))
+    return sum(1 for _ in _walk(value, JSON_KINDS, format_json_key))
 
 
-def _sorted_forms(items: list[Any]) -> list[Any] | None:
+def _sort_walks(items: list[Any]) -> list[Any] | None:
     """Return the walk (kind, value, kind, value, ...) of each item, sorted; None if an item equals nothing.
 
     Sorting avoids the quadratic time of hash collisions, such as multiples of 2**61 - 1. Two walks first differ in a
     kind or in two values of one kind, so any two are comparable.
     """
-    if any(kind is None or value != value for kind, value in _walk(items, JSON_KINDS, json_key)):
+    if any(kind is None or value != value for kind, value in _walk(items, JSON_KINDS, format_json_key)):
         return None
     if {JSON_KINDS.get(type(item)) for item in items} in ({"number"}, {"str"}):
         return sorted(items)  # flat lists: a tuple for each part would take five times the time and memory
-    return sorted(tuple(chain.from_iterable(_walk(item, JSON_KINDS, json_key))) for item in items)
+    return sorted(tuple(chain.from_iterable(_walk(item, JSON_KINDS, format_json_key))) for item in items)

@@ -1,11 +1,11 @@
 """Compares all numbers within 1e-6, in any notation: DMOJ's `floats` (judge-server at 3ea44ac), ASCII only.
 
-Text: lines and tokens as in `tokens` (unlike DMOJ, a blank line inside counts). Two tokens are the same if their text
-is, or if both are finite ASCII numbers that differ by at most 1e-6, absolutely or relative to the expected one. This
-includes integers: `5` is `5.0`, and 1000000000 is 1000000001. For exact integers, use `tokens`.
+Text: lines and tokens as in `tokens` (unlike DMOJ, a blank line inside counts). Two tokens are the same if their texts
+are equal, or if both are finite ASCII numbers within 1e-6, absolute or relative to the expected one. This includes
+integers: `5` is `5.0`, and 1000000000 is 1000000001. For exact integers, use `tokens`.
 
 Values: tuples are lists at any depth, a bool is not a number, an object's keys are strings; numbers are the same
-if they are equal or both fit a double and are that close. NaN and sets equal nothing.
+if they are equal, or if both fit a double and are within the same 1e-6. NaN and sets equal nothing.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ def same_value(returned: Any, expected: Any) -> bool:
 
 
 def _same_token(printed: str, expected: str) -> bool:
-    return printed == expected or _numbers.tokens_are_close(printed, expected)
+    return printed == expected or _numbers.are_tokens_close(printed, expected)
 
 
 def _same_number(returned: int | float, expected: int | float) -> bool:

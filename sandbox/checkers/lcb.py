@@ -3,7 +3,7 @@ and grade_call_based). The default.
 
 Text: strip both, split at "\\n", strip each line. There must be equally many lines. Two lines are the same if they are
 equal as text, or if all tokens (str.split) of both parse as Decimal and are equally many. Each pair must then be equal,
-without tolerance. So `6.0` = `6` = `+06`, `1e3` = `1_000` = full-width `１０００`, `Infinity` = `inf` and, on a line of
+without tolerance. So `6.0` = `6` = `+06`, `1e3` = `1_000` = full-width `１０００`, and `Infinity` = `inf`. On a line of
 numbers only, blanks do not count; but `a  b` is not `a b`, `0.30000000000000004` is not `0.3`, and a blank line inside
 counts. NaN equals NaN only as text on a line that is equal as text.
 
@@ -43,7 +43,7 @@ def same_output(printed: str, expected: str) -> bool:
 def same_value(returned: Any, expected: Any) -> bool:
     if type(returned) is tuple:
         returned = list(returned)
-    return _values.same_structure(returned, expected, kinds=_PYTHON_KINDS, key_of=_python_key)
+    return _values.same_structure(returned, expected, kinds=_PYTHON_KINDS, key_of=_make_python_key)
 
 
 def _same_decimal(printed: str, expected: str) -> bool:
@@ -57,7 +57,7 @@ def _same_decimal(printed: str, expected: str) -> bool:
     return number == expected_number
 
 
-def _python_key(key: object) -> tuple[str, Any] | None:
+def _make_python_key(key: object) -> tuple[str, Any] | None:
     """Return a sortable form of the key, equal for equal keys."""
     kind = _PYTHON_KINDS.get(type(key))
     return (kind, key) if kind in {"null", "number", "str"} and key == key else None

@@ -2,10 +2,9 @@
 
 Text: CRLF is LF; blank lines at both ends are ignored, and so is the number of blanks (space, tab, \\v, \\f) between
 tokens. The numbers of lines must be equal, including blank ones inside, and on each line the numbers of tokens. Two
-tokens are the same if their texts are equal; or if the expected one is an ASCII decimal (with a point or an exponent),
-the printed one is an ASCII number, and they differ by at most 1e-6, absolutely or relative to the expected one. So
-integers are compared as text: `007`, `7.0` and a full-width seven are not `7`. Case matters. NaN and infinities match
-only as text.
+tokens are the same if their texts are equal. An expected ASCII decimal (with a point or an exponent) also equals any
+ASCII number within 1e-6, absolute or relative. So integers are compared as text: `007`, `7.0` and a full-width seven
+are not `7`. Case matters. NaN and infinities match only as text.
 
 Values: tuples are lists at any depth, a bool is not a number, an object's keys are strings ({1: x} is {"1": x}).
 An expected finite float matches within the same 1e-6; an expected int or infinity requires an equal number (5.0 is 5);
@@ -31,7 +30,7 @@ def same_token(printed: str, expected: str) -> bool:
     if printed == expected:
         return True
     written_as_decimal = any(mark in expected for mark in ".eE")
-    return written_as_decimal and _numbers.tokens_are_close(printed, expected)
+    return written_as_decimal and _numbers.are_tokens_close(printed, expected)
 
 
 def _same_number(returned: int | float, expected: int | float) -> bool:

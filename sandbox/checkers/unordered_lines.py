@@ -19,7 +19,7 @@ def same_output(printed: str, expected: str) -> bool:
     if _text.is_much_longer(printed, expected):
         return False
     printed, expected = _text.normalize_text(printed), _text.normalize_text(expected)
-    return printed.count("\n") == expected.count("\n") and _sorted_lines(printed) == _sorted_lines(expected)
+    return printed.count("\n") == expected.count("\n") and _sort_lines(printed) == _sort_lines(expected)
 
 
 def same_value(returned: Any, expected: Any) -> bool:
@@ -28,5 +28,5 @@ def same_value(returned: Any, expected: Any) -> bool:
     return _values.same_structure(returned, expected)
 
 
-def _sorted_lines(text: str) -> list[str]:
+def _sort_lines(text: str) -> list[str]:
     return sorted(line.strip(_text.BLANKS) for line in _text.split_lines(text))

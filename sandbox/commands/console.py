@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from sandbox.closeable import Closeable
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 
 # The modules of each extra of the distribution.
 _MODULES_OF_EXTRA = {
@@ -27,7 +27,7 @@ def require_extra(extra: str, modules: Sequence[str] = ()) -> None:
     """Raise ClickException with the install command if a module is missing. modules: by default, those of the extra."""
     missing = [name for name in modules or _MODULES_OF_EXTRA[extra] if find_spec(name) is None]
     if missing:
-        raise click.ClickException(f"{', '.join(missing)} not installed. Type: {install_command(extra)}")
+        raise click.ClickException(f"{', '.join(missing)} not installed. Type: {format_install_command(extra)}")
 
 
 def confirm_overwrite(out: Path, *, overwrite: bool) -> None:

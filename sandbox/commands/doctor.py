@@ -21,7 +21,7 @@ _STYLES: dict[str, dict[str, Any]] = {"ok": {"fg": "green"}, "FAILED": {"fg": "r
 
 
 @click.command("doctor")
-@options.sandbox_options
+@options.add_sandbox_options
 def command(sandbox: "SandboxOptions") -> None:
     """Show the isolation layers of this machine and test them."""
     from sandbox import SandboxError
@@ -67,16 +67,16 @@ def _run_checks(backend: str, box: "Sandbox") -> int:
     return n_failed
 
 
-def _style(word: str) -> str:
+def _apply_style(word: str) -> str:
     return click.style(word, **_STYLES.get(word.strip(), {}))  # click removes the style without a terminal
 
 
 def _format_result(result: "CheckResult", known_failures: Mapping[str, str]) -> str:
     name = result.check.name
     if result.passed:
-        return f"  {_style('ok      ')}{name}"
+        return f"  {_apply_style('ok      ')}{name}"
     if result.passed is None:
-        return f"  {_style('absent  ')}{name}: {result.actual}"
+        return f"  {_apply_style('absent  ')}{name}: {result.actual}"
     if name in known_failures:
-        return f"  {_style('known   ')}{name}: {known_failures[name]}"
-    return f"  {_style('FAILED  ')}{name}: {result.actual}"
+        return f"  {_apply_style('known   ')}{name}: {known_failures[name]}"
+    return f"  {_apply_style('FAILED  ')}{name}: {result.actual}"

@@ -36,7 +36,7 @@ _MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # minimum size of a verdict without t
     is_flag=True,
     help="Run all tests of a submission, even after a failed one.  [default: stop at the first failed test]",
 )
-@options.sandbox_options
+@options.add_sandbox_options
 def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "SandboxOptions") -> None:
     """Judge the submissions in RECORDS, a JSON Lines file.
 
@@ -45,13 +45,13 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
     reported before any record is judged. After an interruption, the same command continues.
     """
     from sandbox import SandboxError
-    from sandbox.packages import fingerprint
+    from sandbox.packages import compute_fingerprint
 
     confirm_overwrite(out, overwrite=overwrite)
     with report_user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
         summary = _scan(records, progress)
         with report_user_errors(SandboxError):
-            programs = fingerprint(sandbox.find_packages())[:12]  # verdicts depend on what programs can import
+            programs = compute_fingerprint(sandbox.find_packages())[:12]  # verdicts depend on what programs can import
         with report_user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
             partial = PartialFile(
                 out, ".".join(filter(None, [summary.fingerprint, "all" if run_all else "", programs]))

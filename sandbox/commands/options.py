@@ -54,10 +54,10 @@ NAMES = ("backend", "address", "image", "workers", "isolation", "packages", "pac
 Command = Callable[..., Any]
 
 
-def sandbox_options(command: Command) -> Command:
+def add_sandbox_options(command: Command) -> Command:
     """Add the options of the sandbox to a command, as its parameter `sandbox`, a SandboxOptions."""
 
-    @sandbox_overrides
+    @add_sandbox_overrides
     @wraps(command)
     def with_options(*arguments: Any, sandbox: dict[str, Any], **others: Any) -> Any:
         from sandbox import SandboxOptions
@@ -71,7 +71,7 @@ def sandbox_options(command: Command) -> Command:
     return with_options
 
 
-def sandbox_overrides(command: Command) -> Command:
+def add_sandbox_overrides(command: Command) -> Command:
     """Add the same options to a command, as its parameter `sandbox`, a dict of the options that the user has passed.
 
     Commands whose configuration file also has these options use it.

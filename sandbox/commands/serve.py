@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, 2**24),
     help="Maximum space in /tmp of one run, in MB.  [default: the same as its memory]",
 )
-@options.sandbox_options
+@options.add_sandbox_options
 def command(
     host: str,
     port: int,

@@ -34,7 +34,7 @@ class CancelToken:
             raise Cancelled("the request was cancelled")
 
     @contextmanager
-    def on_cancel(self, call: Callable[[], object]) -> Iterator[None]:
+    def call_on_cancel(self, call: Callable[[], object]) -> Iterator[None]:
         """Register a function that cancel() calls during the block, for backends. It must return soon.
 
         Raises Cancelled if the token is already cancelled.

@@ -100,7 +100,7 @@ class SocketRegistry:
             self._of_thread.interrupt = None
             interrupt.release()
 
-    def shutdown_all(self) -> None:
+    def shut_down_all(self) -> None:
         """Shut down every connection; pending requests fail."""
         with self._lock:
             for connected in self._open:

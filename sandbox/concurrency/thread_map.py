@@ -17,14 +17,15 @@ def map_results(
 ) -> Iterator[tuple[int, Result | Exception]]:
     """Yield the index of each item, and the result or exception of function(item), in order of completion.
 
-    `items` may be infinite. Raises other exceptions than Exception, such as KeyboardInterrupt.
+    `items` may be infinite. If `function` raises a BaseException other than Exception, such as KeyboardInterrupt, the
+    iterator raises it.
     """
     # Without futures, whose locks and notifications would dominate the cost per item.
     waiting: queue.SimpleQueue[tuple[int, Item] | None] = queue.SimpleQueue()  # None: a thread ends
     finished: queue.SimpleQueue[tuple[int, Result | BaseException]] = queue.SimpleQueue()
     n_threads = n_open = 0
 
-    def work() -> None:
+    def run_tasks() -> None:
         outcome: Result | BaseException
         while (task := waiting.get()) is not None:
             try:
@@ -45,7 +46,7 @@ def map_results(
             waiting.put(task)
             n_open += 1
             if n_threads < min(n_open, threads):
-                threading.Thread(target=work, daemon=True, name="map_results").start()
+                threading.Thread(target=run_tasks, daemon=True, name="map_results").start()
                 n_threads += 1
             while n_open >= _PREFETCH * threads or not finished.empty():
                 n_open -= 1

@@ -26,7 +26,7 @@ _FOR_CALLERS = {  # only callers import these, so their changes do not require a
 }  # fmt: skip
 
 
-def source_files() -> list[str]:
+def list_source_files() -> list[str]:
     """Return the files for the image, as paths relative to the package's folder."""
     recipe = [path for path in Path(__file__).parent.iterdir() if path.is_file()]
     names = (path.relative_to(_PACKAGE) for path in {*_PACKAGE.rglob("*.py"), *recipe})
@@ -37,9 +37,9 @@ def _is_for_callers(name: Path) -> bool:
     return name.parts[0] in _FOR_CALLERS
 
 
-def fingerprint() -> str:
+def compute_fingerprint() -> str:
     """Return a hash of the image's sources."""
     digest = hashlib.sha256()
-    for name in source_files():
+    for name in list_source_files():
         digest.update(f"{name}\0".encode() + (_PACKAGE / name).read_bytes() + b"\0")
     return digest.hexdigest()[:16]

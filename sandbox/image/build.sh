@@ -12,7 +12,7 @@ evaluate() { PYTHONPATH=.. "$python" -c "from sandbox import image; print($1)"; 
 tag=${IMAGE:-$(evaluate image.TAG)}
 label=$(evaluate image.LABEL)
 packages_label=$(evaluate image.PACKAGES_LABEL)
-fingerprint=$(evaluate "image.fingerprint()")
+fingerprint=$(evaluate "image.compute_fingerprint()")
 
 if ! command -v docker >/dev/null; then
     echo "the command docker is missing; on Debian and Ubuntu: apt install docker.io" >&2
@@ -57,7 +57,7 @@ if ! exists $system && ! timeout 120 docker pull --quiet $system >/dev/null 2>&1
 fi
 
 # Piped through tar, which normalizes the checkout's modes and owners.
-evaluate '"\n".join(image.source_files())' |
+evaluate '"\n".join(image.list_source_files())' |
     tar --create --mode=u=rwX,go=rX --owner=0 --group=0 --files-from=- --directory "$staging" installed |
     docker build --quiet --force-rm --tag "$tag" --label "$label=$fingerprint" --label "$packages_label=$described" \
         --build-arg "SYSTEM=$system" --network "$network" \

@@ -52,7 +52,7 @@ class PreambleCache:
         """Yield a descriptor of the compiled code. Raises RefereeError if it does not compile."""
         compiled = self._runner.compile(Program(source))
         if isinstance(compiled, RunResult):
-            raise RefereeError(f"their given code does not compile: {_decode_stderr_tail(compiled)}")
+            raise RefereeError(f"Assertions.given does not compile: {_decode_stderr_tail(compiled)}")
         descriptor = os.dup(compiled.artifact_fd)  # the cache may evict the compilation meanwhile
         try:
             yield descriptor
@@ -70,7 +70,7 @@ class PreambleCache:
             result = self._runner.execute(run_spec.with_preamble(descriptor, source), empty_program, _EXPRESSION)
         if has_failed(result):
             tail = _decode_stderr_tail(result)
-            raise RefereeError(f"their given code fails without a submission: {result.outcome.value} {tail}")
+            raise RefereeError(f"Assertions.given fails without a submission: {result.outcome.value} {tail}")
         self._passed.add(source, limits)
 
 
@@ -127,7 +127,7 @@ class AssertionRunner:
             if not (report.has_reached("names_listed") and self._is_sound(case)):
                 raise
             result = replace(interaction.program.result, outcome=Outcome.EXITED, exit_code=0)
-            return CaseRun(result, referee.wrong_answer_result(failure), interaction.referee_extra_seconds)
+            return CaseRun(result, referee.make_wrong_answer_result(failure), interaction.referee_extra_seconds)
 
     def _run_tests(
         self, case: Case, compiled: CompiledProgram, wall_seconds: float, timeout_seconds: float
@@ -201,7 +201,7 @@ class AssertionReport:
 def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_shortened: bool) -> CaseRun:
     """Return the submission's run and its result. Raises RefereeError if the suite's own code failed.
 
-    is_shortened: whether the rest of the submission's budget was below the usual time limit of the tests
+    is_shortened: whether the submission's remaining budget was below the usual time limit of the tests
     """
     result, tests = interaction.program.result, interaction.referee.result
     score: RefereeResult | None = None

@@ -93,9 +93,9 @@ class CallRunner:
         return CaseRun(self._run_alone(case, compiled, remaining_seconds))
 
     def _run_alone(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> RunResult:
-        return self._runner.execute(self._bound_run_spec(remaining_seconds), compiled, _encode_input(case))
+        return self._runner.execute(self._limit_run_spec(remaining_seconds), compiled, _encode_input(case))
 
-    def _bound_run_spec(self, remaining_seconds: float) -> RunSpec:
+    def _limit_run_spec(self, remaining_seconds: float) -> RunSpec:
         return self._run_spec.with_time_limits(max(0.001, min(self._limits.wall_seconds, remaining_seconds)))
 
     def _run_together(self, compiled: CompiledProgram, remaining_seconds: float) -> float:
@@ -103,7 +103,7 @@ class CallRunner:
         inputs = self._encode_next_inputs()
         if len(inputs) < 2:
             return 0.0
-        run_spec = self._bound_run_spec(remaining_seconds).with_child_params(
+        run_spec = self._limit_run_spec(remaining_seconds).with_child_params(
             ChildParams(self._entry_point, cpu_seconds_budget=self._slice_seconds)
         )
         request = b"".join(len(one).to_bytes(_HEADER_BYTES, "little") + one for one in inputs)

@@ -249,7 +249,7 @@ class EnclosingCgroup:
     """
 
     def __init__(self) -> None:
-        own = machine.cgroups(*machine.memberships_and_mounts())
+        own = machine.find_cgroups(*machine.read_memberships_and_mounts())
         if "memory" in own:
             names, directory = ("memory.oom_control", "memory.failcnt"), own["memory"][1]
         elif "v2" in own:

@@ -115,7 +115,7 @@ class CompileCache:
 
 def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
     """Make a memfd and return its descriptor. sealed: whether it is immutable, as programs' executables must be."""
-    descriptor = _executable_memfd() if sealed else os.memfd_create("run")
+    descriptor = _make_executable_memfd() if sealed else os.memfd_create("run")
     written = 0
     while written < len(data):
         written += os.pwrite(descriptor, data[written:] if written else data, written)
@@ -125,7 +125,7 @@ def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
     return descriptor
 
 
-def _executable_memfd() -> int:
+def _make_executable_memfd() -> int:
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
         return os.memfd_create("run", flags | _MFD_EXEC)

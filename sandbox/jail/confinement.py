@@ -1,8 +1,9 @@
-"""The directories of runs without namespaces and, if the warden is root, their root directories.
+"""Working directories, and chroots if the warden is root, for runs without namespaces.
 
-The runs of a zygote use one directory in turn. If the warden is root and may change roots and users, as in an ordinary
-container, programs get their own uid and root. That root has only the directory and hard links to the image. Otherwise,
-and for compilers, the root is the machine's, and Landlock denies access to its files (landlock.py).
+The runs of a zygote use one directory in turn. If the warden has CAP_SYS_CHROOT and CAP_SETUID, as root in an ordinary
+container, the programs of a zygote get their own uid and a chroot. It contains only their working directory and hard
+links to the image. Otherwise, and for compilers, programs see the machine's root, and Landlock denies access to its
+files (landlock.py).
 """
 
 import contextlib
@@ -21,7 +22,7 @@ _DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor
 
 
 class ConfinementManager:
-    """The directories and roots of one warden's zygotes. Raises OSError if a required kernel feature is missing."""
+    """Creates working directories and chroots for a warden's zygotes. Raises OSError if the kernel lacks a feature."""
 
     def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level

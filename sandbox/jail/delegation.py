@@ -175,7 +175,7 @@ def _kill_processes(directory: Path) -> None:
 
 
 def _read_memberships() -> dict[str, tuple[Path, Path]]:
-    return machine.cgroups(*machine.memberships_and_mounts())
+    return machine.find_cgroups(*machine.read_memberships_and_mounts())
 
 
 def _has_controllers(memberships: dict[str, tuple[Path, Path]]) -> bool:

@@ -39,7 +39,7 @@ class _Emptier:
         self._proc = proc
 
     def empty(self, directory: int) -> None:
-        top = self._writable(directory)
+        top = self._reopen_writable(directory)
         try:
             while names := os.listdir(top):
                 for name in names:
@@ -67,11 +67,11 @@ class _Emptier:
     def _open_writable(self, name: str, parent: int) -> int:
         opened = os.open(name, OPEN_DIRECTORY_FLAGS, dir_fd=parent)
         try:
-            return self._writable(opened)
+            return self._reopen_writable(opened)
         finally:
             os.close(opened)
 
-    def _writable(self, directory: int) -> int:
+    def _reopen_writable(self, directory: int) -> int:
         """Make a directory (opened with OPEN_DIRECTORY_FLAGS) writable, and return a descriptor to read it."""
         path = f"self/fd/{directory}"
         linux.chmod(path, 0o700, self._proc)

@@ -372,7 +372,7 @@ def _make_mount_point(path: str) -> None:
 
 def _list_toolchain_paths() -> list[str]:
     paths: list[str] = []
-    for name in languages.names():
+    for name in languages.list_names():
         try:
             paths += languages.load(name).toolchain()
         except LookupError:

@@ -101,16 +101,16 @@ def run_interactive(
     if ended.output_exceeded:
         return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
     try:
-        result, ruling = _decide(result, referee_run, ended.referee_ended_first, limit_seconds, referee_spec)
+        result, ruling = _reconcile_runs(result, referee_run, ended.referee_ended_first, limit_seconds, referee_spec)
     except RefereeError as failure:
-        has_stalled = _referee_stalled(result, referee_run, limit_seconds)
+        has_stalled = _has_referee_stalled(result, referee_run, limit_seconds)
         if not is_sound(limit_seconds if has_stalled else None):
             raise
         if has_stalled or (is_shortened and referee_run.outcome is Outcome.TIMED_OUT):
             result, ruling = referee.mark_timed_out(result), None
         else:
             result = replace(result, outcome=Outcome.EXITED, exit_code=0)
-            ruling = referee.wrong_answer_result(failure)
+            ruling = referee.make_wrong_answer_result(failure)
     return CaseRun(replace(result, stdout=ended.program_output), ruling, ended.referee_extra_seconds)
 
 
@@ -236,7 +236,7 @@ def _write(sink: int, text: bytes) -> None:
         text = text[os.write(sink, text) :]
 
 
-def _decide(
+def _reconcile_runs(
     result: RunResult, referee_run: RunResult, referee_first: bool, limit_seconds: float, referee_spec: Referee
 ) -> tuple[RunResult, referee.RefereeResult | None]:
     """Return the program's run, adjusted for its verdict, and the referee's ruling; None if the run decides.
@@ -244,7 +244,7 @@ def _decide(
     Raises RefereeError.
     """
     ended_well = result.outcome is Outcome.EXITED and result.exit_code == 0
-    if not referee_first and referee.hit_eof(referee_run, referee_spec):  # the program's output ended too early
+    if not referee_first and referee.has_hit_eof(referee_run, referee_spec):  # the program's output ended too early
         return result, referee.RefereeResult(0.0, "the program ended before the referee") if ended_well else None
     if ended_well:
         return result, referee.read_result(referee_run, referee_spec)
@@ -252,10 +252,10 @@ def _decide(
         ruling = referee.read_result(referee_run, referee_spec)
         if ruling.score < 1:  # the program's outcome after a rejection does not matter
             return replace(result, outcome=Outcome.EXITED, exit_code=0), ruling
-    if _referee_stalled(result, referee_run, limit_seconds):
+    if _has_referee_stalled(result, referee_run, limit_seconds):
         raise RefereeError(f"it used {referee_run.cpu_seconds:.1f} s of CPU time while the program waited")
     return result, None
 
 
-def _referee_stalled(result: RunResult, referee_run: RunResult, limit_seconds: float) -> bool:
+def _has_referee_stalled(result: RunResult, referee_run: RunResult, limit_seconds: float) -> bool:
     return result.outcome is Outcome.TIMED_OUT and referee_run.cpu_seconds > limit_seconds

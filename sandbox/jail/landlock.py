@@ -41,7 +41,7 @@ _DEVICES = (*_SINK_DEVICES, "/dev/random", "/dev/urandom")
 def read_abi() -> int:
     """Return the kernel's Landlock ABI version. Raises OSError without Landlock."""
     try:
-        return linux.system_call(_SYS_CREATE_RULESET, 0, 0, _VERSION_FLAG)
+        return linux.make_system_call(_SYS_CREATE_RULESET, 0, 0, _VERSION_FLAG)
     except OSError as error:
         raise OSError(error.errno, f"landlock_create_ruleset: {error.strerror}") from None
 

@@ -85,12 +85,12 @@ def _check(returned: int, call_name: str) -> int:
     return returned
 
 
-def _syscall_by_libc(number: int, *arguments: int) -> int:
+def _call_libc_syscall(number: int, *arguments: int) -> int:
     returned: int = _libc.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
     return returned if returned >= 0 else -ctypes.get_errno()
 
 
-_syscall: Callable[..., int] = _syscall_by_libc
+_syscall: Callable[..., int] = _call_libc_syscall
 _key: SyscallKey | None = None
 _keyed_fork: "PreparedSyscall | None" = None
 
@@ -120,7 +120,7 @@ def destroy_key() -> None:
         _key.destroy()
 
 
-def system_call(number: int, *arguments: int) -> int:
+def make_system_call(number: int, *arguments: int) -> int:
     """Make a system call with up to five arguments; return the kernel's result. Raises OSError."""
     returned = _syscall(number, *(*arguments, 0, 0, 0, 0, 0)[:5])
     if returned < 0:
@@ -130,7 +130,7 @@ def system_call(number: int, *arguments: int) -> int:
 
 def _call_named(call_name: str, number: int, *arguments: int) -> int:
     try:
-        return system_call(number, *arguments)
+        return make_system_call(number, *arguments)
     except OSError as error:
         raise OSError(error.errno, f"{call_name}: {error.strerror}") from None
 
@@ -222,7 +222,7 @@ def clone_stub() -> int:
     if _keyed_fork is None:
         return _check(_libc.clone(_pause, top, CLONE_VM | SIGCHLD, None), "clone")
     ctypes.c_void_p.from_address(top - 16).value = _pause.value  # the return address in the new process
-    return system_call(_SYS_CLONE, CLONE_VM | SIGCHLD, top - 16)
+    return make_system_call(_SYS_CLONE, CLONE_VM | SIGCHLD, top - 16)
 
 
 def unshare(flags: int) -> None:
@@ -262,13 +262,13 @@ def chmod(path: str, mode: int, folder: int) -> None:
 def list_directory(descriptor: int, page: mmap.mmap) -> int:
     """Read directory entries (struct linux_dirent64) of a descriptor into a page; return their size, 0 at the end."""
     start = ctypes.addressof(ctypes.c_char.from_buffer(page))
-    return system_call(_SYS_GETDENTS64, descriptor, start, len(page))
+    return make_system_call(_SYS_GETDENTS64, descriptor, start, len(page))
 
 
 def set_fsuid_fsgid(number: int) -> None:
     """Set the user and group for file accesses. Needs CAP_SETUID and CAP_SETGID."""
     for call in (_SYS_SETFSGID, _SYS_SETFSUID):
-        system_call(call, number)
+        make_system_call(call, number)
 
 
 def set_nice(which: int, who: int, nice: int) -> None:

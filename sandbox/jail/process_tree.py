@@ -90,7 +90,7 @@ class ProcessTree:
         else:
             deadline = min(deadline, time.monotonic() + _MAX_SCAN_SECONDS)
             pids = self._list_pids()
-            self._waits_unknown = self._are_waits_unknown(pids)
+            self._waits_unknown = self._has_unattributable_waits(pids)
             # Parents before their children: otherwise the time of a child that exits meanwhile would count twice.
             stats = [stat for stat in map(self._read_stat, _scan_until(deadline, pids)) if stat]
             used_seconds = sum(int(ticks) for stat in stats for ticks in stat[_USED_TICKS]) / _TICKS_PER_SECOND
@@ -158,7 +158,7 @@ class ProcessTree:
         pids = self._list_pids()
         threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._read_threads(pids)]
         used = max(self.measure_cpu_seconds(), sum(on_cpu for on_cpu, _ in threads) / 1e9)
-        if self._are_waits_unknown(pids):
+        if self._has_unattributable_waits(pids):
             return used, 0.0
         external_wait = max(((waited + on_cpu) / 1e9 - used for on_cpu, waited in threads), default=0.0)
         return used, max(0.0, external_wait, self._runnable_seconds - used) + self._sum_response_seconds
@@ -171,7 +171,7 @@ class ProcessTree:
         if self._waits_unknown:
             return False
         pids = self._list_pids()
-        if self._are_waits_unknown(pids):
+        if self._has_unattributable_waits(pids):
             return False
         used, started = self.measure_cpu_seconds(), time.monotonic()
         before = set(self._read_threads(pids))
@@ -180,7 +180,7 @@ class ProcessTree:
             return False  # its threads compete with one another
         return any(thread in before and self._read_stat(thread[0])[:1] == [b"R"] for thread in self._read_threads(pids))
 
-    def _are_waits_unknown(self, pids: list[int]) -> bool:
+    def _has_unattributable_waits(self, pids: list[int]) -> bool:
         """Return whether this class cannot attribute the run's waits for a processor to other load.
 
         Without a cgroup, threads may have waited for exited children, whose CPU time is unknown. On a busy machine, a

@@ -47,7 +47,7 @@ class RefereeValidator:
     def __init__(self) -> None:
         self._passed = CheckCache()
 
-    def passes(
+    def is_sound(
         self,
         referee_spec: Referee,
         case: Case,
@@ -71,7 +71,7 @@ class RefereeValidator:
         seconds_each = seconds if len(candidates) == 1 else seconds / _MAX_TIMEOUTS
         for output in candidates:
             result = run_referee(output.encode("utf-8", "surrogatepass"), min(seconds_each, seconds))
-            if _gives_ruling(result, referee_spec) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
+            if _has_ruling(result, referee_spec) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
                 self._passed.add(*inputs)
                 return True
             seconds -= seconds_each if result.outcome is Outcome.TIMED_OUT else result.wall_seconds
@@ -80,7 +80,7 @@ class RefereeValidator:
         return False
 
 
-def _gives_ruling(result: RunResult, referee_spec: Referee) -> bool:
+def _has_ruling(result: RunResult, referee_spec: Referee) -> bool:
     try:
         referee.read_result(result, referee_spec)
     except RefereeError:

@@ -73,7 +73,7 @@ class Runner:
         kind = self._zygotes.select_kind(run_spec)
         with RunFiles(run_spec, stdin) as run_files:
             if _is_source_too_large(run_spec.run_params, compiled):
-                return _source_too_large_run(run_spec.run_params)
+                return _make_source_too_large_run(run_spec.run_params)
             try:
                 report = self._run_in_zygote(kind, run_spec, compiled, run_files)
             except ZygoteLost as error:
@@ -119,7 +119,7 @@ def _is_source_too_large(params: RunParams, compiled: CompiledProgram) -> bool:
     return params.op != "compile" and n_bytes > (params.memory_mb << 20) // _SOURCE_DIVISOR
 
 
-def _source_too_large_run(params: RunParams) -> FinishedRun:
+def _make_source_too_large_run(params: RunParams) -> FinishedRun:
     message = b"the program's text alone takes too much of its memory"
     result = RunResult(Outcome.OUT_OF_MEMORY, -signal.SIGKILL, b"", message, 0, 0, params.memory_mb)
     return FinishedRun(result, time.monotonic())

@@ -360,7 +360,9 @@ def _install(key: SyscallKey, settings: FilterSettings) -> int:
         holder = ctypes.create_string_buffer(pointer, len(pointer))
         if settings.notify:
             number = system_calls.NUMBERS[machine]["seccomp"]
-            return linux.system_call(number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, ctypes.addressof(holder))
+            return linux.make_system_call(
+                number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, ctypes.addressof(holder)
+            )
         linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
         return -1
     finally:

@@ -83,11 +83,11 @@ class SeccompSupervisor:
             identity, pid, number, first, second = _NOTIFICATION.unpack_from(self._page)
             error, flags = 0, _CONTINUE
             if number == self._fcntl:
-                error, flags = self._response_for_lock(pid, first, second & 0xFFFFFFFF)
+                error, flags = self._build_lock_response(pid, first, second & 0xFFFFFFFF)
             elif number == self._mmap:
-                error, flags = self._response_for_memory(second)
+                error, flags = self._build_memory_response(second)
             elif number in self._forks:
-                error, flags = self._response_for_fork()
+                error, flags = self._build_fork_response()
             else:
                 self.has_used_sigkill = True
                 if self._only_own and not self._tree.contains(first):
@@ -99,7 +99,7 @@ class SeccompSupervisor:
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise
 
-    def _response_for_fork(self) -> tuple[int, int]:
+    def _build_fork_response(self) -> tuple[int, int]:
         """Return (error, flags) of the response to a fork or clone."""
         if self._threads >= self._max_threads:
             self._threads = self._tree.count_threads()  # without exited ones
@@ -109,13 +109,13 @@ class SeccompSupervisor:
         self._threads += 1
         return 0, _CONTINUE
 
-    def _response_for_memory(self, n_bytes: int) -> tuple[int, int]:
+    def _build_memory_response(self, n_bytes: int) -> tuple[int, int]:
         if n_bytes > self._max_bytes:
             self.has_refused_memory = True
             return errno.ENOMEM, 0
         return 0, _CONTINUE
 
-    def _response_for_lock(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
+    def _build_lock_response(self, pid: int, descriptor: int, command: int) -> tuple[int, int]:
         self._locks += 1
         if self._locks > _MAX_LOCKS or not self._is_in_workspace(pid, descriptor):
             return errno.ENOLCK, 0
@@ -145,7 +145,7 @@ class SeccompSupervisor:
         return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(fd_path, dir_fd=self._proc).st_mode)
 
     def _call_ioctl(self, request: int) -> None:
-        linux.system_call(self._ioctl, self.descriptor, request, self._start)
+        linux.make_system_call(self._ioctl, self.descriptor, request, self._start)
 
 
 def _get_device(path: str, folder: int | None = None) -> int:

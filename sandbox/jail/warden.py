@@ -159,7 +159,7 @@ def run_warden(
             received = _receive(channel)
             if received is None:
                 break
-            with server.privileges():
+            with server.hold_privileges():
                 response, response_fds = server.handle(*received)
             with contextlib.suppress(OSError):  # the judge has exited, as the next poll reports
                 _send(channel, response, response_fds)
@@ -221,7 +221,7 @@ class _WardenServer:
             linux.set_capabilities(self._privileges)
 
     @contextlib.contextmanager
-    def privileges(self) -> Iterator[None]:
+    def hold_privileges(self) -> Iterator[None]:
         """Make the warden's capabilities effective within the block."""
         self.regain_privileges()
         yield
@@ -240,14 +240,14 @@ class _WardenServer:
                     self._confinements.remove(number)
             case {"renew": int(runner)}:
                 return self._replace_cgroup(runner)
-            case {"fetch": str(name)} if self._shares(name):
+            case {"fetch": str(name)} if self._is_shared_name(name):
                 content = self._shared.fetch(name)
                 return {}, [] if content is None else [make_memfd(content)]
-            case {"store": str(name)} if self._shares(name) and descriptors:
+            case {"store": str(name)} if self._is_shared_name(name) and descriptors:
                 self._shared.store(name, os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
         return {}, []
 
-    def _shares(self, name: str) -> bool:
+    def _is_shared_name(self, name: str) -> bool:
         return self._shares_any and _NAME.fullmatch(name) is not None
 
     def _start(self, kind: ZygoteKind, runner: int) -> tuple[dict[str, Any], list[int]]:

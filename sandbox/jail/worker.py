@@ -120,11 +120,11 @@ class JudgeWorker:
             return CaseRun(result, referee.read_result(referee_run, judge), referee_run.wall_seconds)
         except RefereeError as failure:
             outputs = referee_validation.generate_trusted_outputs(case, suite)
-            if not self._validator.passes(judge, case, outputs, run_referee, _get_validation_seconds(suite.limits)):
+            if not self._validator.is_sound(judge, case, outputs, run_referee, _get_validation_seconds(suite.limits)):
                 raise
             if referee_run.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
                 return CaseRun(referee.mark_timed_out(result), None, referee_run.wall_seconds)
-            return CaseRun(result, referee.wrong_answer_result(failure), referee_run.wall_seconds)
+            return CaseRun(result, referee.make_wrong_answer_result(failure), referee_run.wall_seconds)
 
     def _run_interactive(
         self, run_spec: RunSpec, case: Case, judge: Referee, remaining_seconds: float, suite: Suite
@@ -141,7 +141,7 @@ class JudgeWorker:
                 return run_scripted(text, participant.with_time_limits(wall_seconds, cpu_seconds))
 
             outputs = referee_validation.generate_trusted_inputs(case, suite)
-            return self._validator.passes(
+            return self._validator.is_sound(
                 judge, case, outputs, run_referee, _get_validation_seconds(suite.limits), cpu_seconds
             )
 
@@ -163,7 +163,7 @@ class JudgeWorker:
     def _make_referee_run_spec(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
         contents = {referee.INPUT: _encode_text(case.input), referee.ANSWER: _encode_text(case.expected), **contents}
         run_spec = self._runner.make_run_spec("run", judge.program, referee.LIMITS, referee=True)
-        return run_spec.with_child_params(ChildParams(arguments=referee.arguments(judge.convention))).with_files(
+        return run_spec.with_child_params(ChildParams(arguments=referee.list_arguments(judge.convention))).with_files(
             contents
         )
 
@@ -219,9 +219,9 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
     This process becomes the warden (warden.py), with the judge as its child; in a container, vice versa.
     """
     configuration: WorkerConfig = channel.receive_request()
-    for name in checkers.names():  # before the change of user, who may lack read access
+    for name in checkers.list_names():  # before the change of user, who may lack read access
         checkers.load(name)
-    for name in languages.names():
+    for name in languages.list_names():
         languages.load(name)
     subtree, groups = _create_cgroups(configuration.scope_failure)
     remove_shared = _make_cleanup(configuration.shared)
@@ -328,7 +328,7 @@ def _judge(
         while True:
             _wait_for_request(channel, shutdown_events)
             request: Request[object] = channel.receive_request()
-            _bound_memory(channel.received_bytes, request.run_limits)
+            _limit_memory(channel.received_bytes, request.run_limits)
             worker.is_executing = True
             response = _execute(worker, request)
             worker.is_executing = False  # heartbeats would fill the pipe, since the caller no longer reads them
@@ -349,7 +349,7 @@ def _wait_for_request(channel: Channel, shutdown_events: dict[int, int]) -> None
         raise SystemExit
 
 
-def _bound_memory(n_bytes: int, limits: Limits) -> None:
+def _limit_memory(n_bytes: int, limits: Limits) -> None:
     """Bound the memory of this process by the maximum for an honest request of this size and these limits.
 
     A second defense: the limits also bound outputs, and checkers do not parse outputs that cannot be correct.

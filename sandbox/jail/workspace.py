@@ -106,13 +106,13 @@ class Workspace:
         before, now = self._free, self._read_free_space()
         if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:  # includes other users of the file system
             return False
-        return self._in_fork(lambda: _exceeds_size(self.work, n_bytes, n_files)) != 0
+        return self._call_in_fork(lambda: _exceeds_size(self.work, n_bytes, n_files)) != 0
 
     def _read_free_space(self) -> tuple[int, int]:
         usage = os.fstatvfs(self._directory)
         return usage.f_bfree * usage.f_frsize, usage.f_ffree
 
-    def _in_fork(self, function: Callable[[], bool]) -> int:
+    def _call_in_fork(self, function: Callable[[], bool]) -> int:
         """Call the function in a fork; return its wait status, 0 if the function returned False."""
         pid = linux.fork()
         if pid == 0:
@@ -137,7 +137,7 @@ class Workspace:
             return
         with contextlib.suppress(OSError):
             os.unlink(self._source_file, dir_fd=self._directory)
-        if not self._is_empty() and self._in_fork(self._empty) != 0:
+        if not self._is_empty() and self._call_in_fork(self._empty) != 0:
             raise OSError(f"cannot empty {self.work}")
 
     def _is_empty(self) -> bool:

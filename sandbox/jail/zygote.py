@@ -38,7 +38,7 @@ from sandbox.jail.packages import NUMPY_PRELOADS
 from sandbox.jail.seccomp_notify import SeccompSupervisor
 from sandbox.jail.worker_config import NAMESPACES, NONE
 from sandbox.jail.workspace import Workspace, prepare_proc_mount
-from sandbox.languages import names as language_names
+from sandbox.languages import list_names as list_language_names
 
 # Modules that at least half of all solutions import, and those for printing a traceback.
 PRELOADED_MODULES = (
@@ -89,7 +89,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     library = sys.path[1:]  # without this package's folder, set by the warden
     for name in PRELOADED_MODULES:
         import_module(name)
-    languages = {name: import_module(f"sandbox.languages.{name}") for name in language_names()}
+    languages = {name: import_module(f"sandbox.languages.{name}") for name in list_language_names()}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if SIGINT was ignored
     for language in languages.values():
         language.warm()

@@ -38,7 +38,7 @@ from types import ModuleType
 
 
 @cache
-def names() -> tuple[str, ...]:
+def list_names() -> tuple[str, ...]:
     """Return the sorted names of all languages."""
     files = (entry.name for entry in os.scandir(__path__[0]) if entry.name.endswith((".py", ".pyc")))  # in a jail: pyc
     return tuple(sorted(name.partition(".")[0] for name in files if not name.startswith("_")))
@@ -46,6 +46,6 @@ def names() -> tuple[str, ...]:
 
 def load(name: str) -> ModuleType:
     """Return the module of a language. Raises ValueError, with the choices, for an unknown one."""
-    if name not in names():
-        raise ValueError(f"unknown language {name!r}; choose one of {', '.join(names())}")
+    if name not in list_names():
+        raise ValueError(f"unknown language {name!r}; choose one of {', '.join(list_names())}")
     return import_module(f"{__name__}.{name}")

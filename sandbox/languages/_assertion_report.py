@@ -10,7 +10,8 @@ _MAX_DETAIL_CHARS = 1000
 class AssertionReportWriter:
     """Writer of the report to a file that no other process can open.
 
-    Each record is a line of ASCII JSON, which no text of a submission can terminate (jail/assertion_runner.py).
+    Each record is one line of ASCII JSON. JSON escapes newlines, so text of the submission cannot end a record early.
+    AssertionReport in jail/assertion_runner.py parses it.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -8,9 +8,9 @@ POLICIES defines, for each operation, the objects for which a proxy forwards it,
     named      an object whose class, or a base of it, is among the names that the suite tests
     tested     a class that the suite declares as a class. Others may replace a function, whose results the test
                compares with expected values
-    subject    an object from a call of a tested class by the test itself, until the submission returns it. The test may
-               take a returned object for data, as after `def f(self): return self`. Results of calls that the test
-               discards are an exception
+    subject    an object that the test created by calling a tested class, until the submission returns it: then the test
+               may take it for data, as after `def f(self): return self`. If the test discards the result, it remains a
+               subject
 
 A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. Any
 other operation fails the test immediately, not by an exception, since the test may expect one.
@@ -65,13 +65,14 @@ class RemoteKind:
 class RemoteState:
     """An object of the submission.
 
-    n_mentions  number of times that the submission has sent it
-    n_harmless  those of them that keep it a subject: its creation, and results that are never data
+    n_mentions       number of times that the submission has sent it
+    n_safe_mentions  number of mentions after which it is still a subject: its creation, and results that no test uses
+                     as data
     """
 
     number: int
     n_mentions: int = 1
-    n_harmless: int = 0
+    n_safe_mentions: int = 0
     is_exhausted: bool = False  # an iterator that has raised StopIteration
 
 
@@ -108,7 +109,7 @@ class Guard:
             except RequestRefused as refused:  # the test could take an exception for one of the submission
                 self.fail_test(f"the submission cannot decode a request of the test: {refused}")
             if may_return_itself and result is owner:
-                owner.__reference__.n_harmless += 1
+                owner.__reference__.n_safe_mentions += 1
             return result
 
     def get_claims(self, owner: Any) -> Claims:
@@ -138,7 +139,7 @@ class RemoteClass(type):
         if cls.__kind__.is_tested and isinstance(result, RemoteObject) and get_kind(result).is_named:
             reference = result.__reference__
             if reference.n_mentions == 1:
-                reference.n_harmless = 1
+                reference.n_safe_mentions = 1
         return result
 
     def __getattr__(cls, name: str) -> Any:
@@ -176,7 +177,7 @@ def is_subject(remote: Any) -> bool:
     if isinstance(remote, RemoteClass):
         return remote.__kind__.is_tested
     reference: RemoteState = remote.__reference__
-    return reference.n_mentions == reference.n_harmless
+    return reference.n_mentions == reference.n_safe_mentions
 
 
 def _is_in_scope(scope: Scope, owner: Any, others: tuple[Any, ...] | list[Any]) -> bool:
@@ -282,7 +283,7 @@ POLICIES: dict[str, OperationPolicy] = {
 def _make_special_method(operation: str, *, is_reflected: bool = False) -> Callable[..., Any]:
     policy = POLICIES[operation]
 
-    def special(self: Any, /, *arguments: Any, **named: Any) -> Any:
+    def call_special_method(self: Any, /, *arguments: Any, **named: Any) -> Any:
         kind = get_kind(self)
         is_missing = policy.needs_method and operation not in kind.special_methods
         if is_missing or not _is_in_scope(policy.scope, self, arguments):
@@ -293,7 +294,7 @@ def _make_special_method(operation: str, *, is_reflected: bool = False) -> Calla
             return result is True
         return result if policy.result_type is None else require_type(policy.result_type, result)
 
-    return special
+    return call_special_method
 
 
 def require_type(kind: type[Plain], value: Any) -> Plain:
@@ -377,7 +378,7 @@ class _Method:
         is_forwarded = _is_in_scope(POLICIES["method"].scope, owner, [*arguments, *named.values()])
         if _is_discarded(sys._getframe(1)):
             result = guard.forward("statement", owner, self.__name__, *arguments, **named)
-            # The caller may be C code in the same statement, such as `map`, which uses the result.
+            # The real caller may be a C function that uses the result, such as `map`; its caller's frame hides that.
             return result if is_forwarded and result is not owner else None
         if not is_forwarded:
             kind = owner if isinstance(owner, RemoteClass) else type(owner)
@@ -416,13 +417,13 @@ def _pull(remote: Any) -> Iterator[Any]:
         return
     while True:
         try:
-            item = _next(iterator)
+            item = _get_next_item(iterator)
         except StopIteration:
             return
         yield item
 
 
-def _next(iterator: Any) -> Any:
+def _get_next_item(iterator: Any) -> Any:
     """Return the next item of an iterator, or raise StopIteration. An exhausted iterator stays exhausted."""
     reference = iterator.__reference__
     if reference.is_exhausted:
@@ -434,7 +435,7 @@ def _next(iterator: Any) -> Any:
         raise
 
 
-def _exit(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
+def _exit_context(self: Any, kind: Any, error: Any, trace: types.TracebackType | None) -> bool:
     is_failure = error is not None and (isinstance(error, AssertionError) or not isinstance(error, Exception))
     # The text of an AssertionError may reveal the expected value.
     reported = (AssertionError, AssertionError()) if is_failure else (kind, error)
@@ -456,8 +457,8 @@ _SPECIAL_METHODS: dict[str, Callable[..., Any]] = {
     },
     **{f"r{name}": _make_special_method(name, is_reflected=True) for name in _OPERATORS.split() if name != "divmod"},
     "iter": iterate,
-    "next": _next,
-    "exit": _exit,
+    "next": _get_next_item,
+    "exit": _exit_context,
 }
 
 

@@ -4,14 +4,14 @@
     reply     {"number": ..., "value" | "raised" | "refused": ..., "changed": ..., "nodes": ..., "classes": ...}
 
 While a side waits for a reply, it serves requests of the other. The sender passes values of common types by value
-(_codec.py). Any other object stays in its table of exported objects, and it passes the number:
+(_codec.py). It keeps any other object in its table of exported objects, and sends the object's number:
 
-    ["mine", 3, ...]        an object of the sender, and its description
-    ["yours", 3]            an object of the receiver
-    ["library", "math.pow"] a class or builtin function that both sides have
-    ["shared", "Node"]      a class of the suite, with instances passed by value; `shared` lists the classes in use
-    ["error", ...]          an exception: its number, class, arguments, attributes and text
-    ["record", ...]         a named tuple
+    ["mine", 3, ...]         an object of the sender, and its description
+    ["yours", 3]             an object of the receiver
+    ["library", "math.pow"]  a class or builtin function that both sides have
+    ["shared", "Node"]       a class of the suite, with instances passed by value; `shared` lists the classes in use
+    ["error", ...]           an exception: its number, class, arguments, attributes and text
+    ["record", ...]          a named tuple
 """
 
 import builtins
@@ -248,7 +248,7 @@ class Peer(References):
                 return kind
             case ["shared", str(name)]:
                 return self.get_shared_class(name)
-        raise ProtocolError("it has an unknown class")
+        raise ProtocolError("an exception or a base has an unknown class")
 
     def find_library_object(self, name: str) -> Any:
         """Return the library object with this qualified name. Raises ProtocolError."""
@@ -281,13 +281,15 @@ def find_library_name(value: Any) -> str | None:
 
 
 def is_data_type(kind: Any) -> bool:
-    """Return whether an object is a class of data, the only library objects that the tests' side accepts. A test might
-    call a function with an object of the submission, which could then execute code.
+    """Return whether an object is a class of data or an exception class.
+
+    The tests' process accepts no other library object: a library function, called with an object of the submission,
+    could execute the submission's code.
     """
     return isinstance(kind, type) and (any(kind is known for known in _DATA_TYPES) or issubclass(kind, Exception))
 
 
-def encode_plain(graph: ObjectGraph, value: Any) -> Any:
+def encode_plain_value(graph: ObjectGraph, value: Any) -> Any:
     """Encode a numpy value, or an instance of a subclass of a plain type; None for any other value."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):

@@ -1,9 +1,9 @@
-"""A conservative check that a program keeps no state between calls.
+"""A conservative check that a program leaks no state between calls.
 
-The calls of such a program may share a process, which executes it again for each call: its globals, classes, default
-values and caches are new each time. Only objects of the interpreter could pass data to a later call: modules and their
-attributes, classes and functions of the library, files, threads, frames. So the check rejects any program that might
-reach or change these. A rejection costs only speed, since each call then has its own process.
+The calls of such a program may share a process, which executes the program again for each call: its globals, classes,
+default values and caches are new each time. Only objects of the interpreter could pass data to a later call: modules
+and their attributes, classes and functions of the library, files, threads, frames. So the check rejects any program
+that might reach or change these objects. A rejection costs only speed, since each call then has its own process.
 
     names        other than the program's own, only those of IMMUTABLE_NAMES and, as a callee or decorator, those of
                  CALL_ONLY_NAMES, whose objects are mutable
@@ -13,11 +13,11 @@ reach or change these. A rejection costs only speed, since each call then has it
     identity     `is` only with a constant, since the identity of interned strings could pass data to a later call
     limits       setrecursionlimit only at module level, since the garbage collector may run the `finally` of a
                  suspended generator during a later call
-    annotations  as arguments of the library's types, only its types, constants, and classes of the program: the library
-                 caches the arguments, and could compare an object with __eq__ with one of an earlier call
+    annotations  arguments in brackets, as in list[int]: only library types, constants and the program's classes. The
+                 library caches these arguments: an object with its own __eq__ could compare itself with an earlier one
 
-The names are those of _pure_names.py. The check runs in the process that compiles the program, before any execution;
-hostile source may crash it.
+_pure_names.py defines these sets of names. The check runs in the process that compiles the program, before any
+execution; hostile source may crash that process.
 
 Side channels remain. repr(object()), hash(object()) and the order of sets of objects reveal addresses, which depend on
 allocations of earlier calls. They can reveal earlier inputs, but never expected values, which are not in the process.
@@ -47,7 +47,7 @@ class _ImpureProgram(Exception):
 
 
 def is_stateless(tree: ast.Module) -> bool:
-    """Return whether the program keeps no state between calls if each call executes it again."""
+    """Return whether executing the program again for each call prevents all state from leaking between calls."""
     try:
         _Program(tree).check()
     except (_ImpureProgram, RecursionError):
@@ -102,7 +102,7 @@ class _Program:
         # Calls find MODULES without an import. A name with a binding in any scope does not count as a module.
         self._modules = self._imported | (MODULES - bound - self._imported_names)
         defined = find_scope_names(self._tree.body) | self._global_names
-        # At module level, such a name refers to the library's object until its assignment.
+        # At module level, a name resolves to the library's object until the program assigns it.
         if any(name.startswith("__") or (name in _LIBRARY_NAMES and name not in IMMUTABLE_NAMES) for name in defined):
             raise _ImpureProgram
         self._check_nodes(self._tree.body, frozenset(defined))
@@ -247,7 +247,8 @@ class _Program:
         self._check_nodes(node.bases, defined)
         if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in walk_scope(node.body)):
             raise _ImpureProgram  # a module that is an attribute
-        # In the body, a name refers to the library's object until its assignment. Methods cannot use the body's names.
+        # In a class body, a name resolves to the library's object until the body assigns it. Methods cannot see names
+        # of the class scope.
         bound = find_scope_names(node.body)
         inside = (defined - (bound & _LIBRARY_NAMES)) | {
             name for name in bound if name not in _LIBRARY_NAMES and not name.startswith("__")
@@ -300,8 +301,8 @@ def _find_plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
 
 
 def _makes_class(node: ast.ClassDef, bound: set[str]) -> bool:
-    """Return whether a class statement creates a class: its decorators and bases, which could return any object, are
-    not the program's.
+    """Return whether a class statement creates a class. With decorators or bases of the program, it could return any
+    other object.
     """
     allowed = {"dataclass", "total_ordering"} - bound
     decorators = [one.func if isinstance(one, ast.Call) and not one.args else one for one in node.decorator_list]

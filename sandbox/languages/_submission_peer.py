@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected
-from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, find_library_name, is_data_type
+from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain_value, find_library_name, is_data_type
 
 # By name in POLICIES of _guard.py; looked up before a program can replace them.
 _OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -66,7 +66,7 @@ class SubmissionPeer(Peer):
     def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
         kind = type(value)
         if not any(self._namespace.get(name) is base for base in kind.__mro__[:-1] for name in self._names):
-            plain = encode_plain(graph, value)
+            plain = encode_plain_value(graph, value)
             if plain is not None:
                 return plain
         return ["mine", self.export(value), self._class_number(kind)]

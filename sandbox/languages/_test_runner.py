@@ -21,7 +21,7 @@ from sandbox.languages._guard import (
     RemoteState,
     make_remote_class,
 )
-from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain, find_library_name, is_data_type
+from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain_value, find_library_name, is_data_type
 
 MODULE = "tests"  # name of the tests' module
 FILE = "<test>"  # name of a test's file
@@ -64,7 +64,7 @@ class TestsPeer(Peer):
 
         classes   the names of tested classes
         """
-        for value in list(self._namespace.values()):  # share the preamble's classes, which the submission has, too
+        for value in list(self._namespace.values()):  # share the preamble's classes, which exist on both sides
             if isinstance(value, type):
                 self.get_shared_name(value)
         found = self.request("names")
@@ -99,7 +99,7 @@ class TestsPeer(Peer):
         if callable(value):
             texts = [getattr(value, name, None) for name in WRAPPER_ATTRIBUTES]
             return ["mine", self.export(value), *[text if type(text) is str else None for text in texts]]
-        plain = encode_plain(graph, value)
+        plain = encode_plain_value(graph, value)
         return ["mine", self.export(value)] if plain is None else plain
 
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
@@ -126,7 +126,7 @@ class TestsPeer(Peer):
                     proxy = object.__new__(kind)
                     proxy.__reference__ = RemoteState(number)
                     return self.register_stand_in(number, proxy)
-        raise ProtocolError("it has an object of an unknown class")
+        raise ProtocolError("an object has an unknown class")
 
     def make_error_stand_in(self, number: int, error: Exception, text: str) -> Exception:
         if isinstance(error, RemoteProxy):
@@ -219,7 +219,7 @@ def run(
     sys.modules |= {MODULE: module, "solution": solution, "pytest": _pytest}
     submission = TestsPeer(stream, report, namespace, names)
     sys.setrecursionlimit(_RECURSION_LIMIT)  # for linked structures of many thousand nodes
-    stage = "its given code"
+    stage = "Assertions.given"
     try:
         code = compile(statements, FILE, "exec", dont_inherit=True)
         exec(preamble, namespace)
@@ -232,7 +232,7 @@ def run(
             report.mark_stage("submission_called")  # later failures are the submission's
         vars(solution).update(known, __all__=list(known))
         namespace.update(known)
-        stage = "its setup"
+        stage = "Assertions.setup"
         exec(setup, namespace)
         report.mark_stage("setup_done")
         stage = "a test"

@@ -180,7 +180,7 @@ def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: fl
     """
     code, clock = _load_code(artifact), time.thread_time  # a timer does not reduce this clock's resolution
     source = os.dup(0)
-    _empty_stdin()
+    _replace_stdin_with_null()
     offset = 0
     start = clock()
     initial = {**_prepare_namespace(), "__builtins__": _builtins}
@@ -323,11 +323,11 @@ def _take_streams() -> FrameStream:
 def _read_stdin() -> bytes:
     with open(0, "rb", closefd=False) as stdin:
         content = stdin.read()
-    _empty_stdin()
+    _replace_stdin_with_null()
     return content
 
 
-def _empty_stdin() -> None:
+def _replace_stdin_with_null() -> None:
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from sandbox import json_codec
-from sandbox.extras import DISTRIBUTION, installed_version
+from sandbox.extras import DISTRIBUTION, find_installed_version
 from sandbox.limit_bounds import list_bounds
 from sandbox.service import judge_routes, openapi, prometheus, request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
@@ -22,14 +22,14 @@ from sandbox.service.dispatcher_client import DispatcherClient
 from sandbox.service.request_body import IncomingRequest, RequestReader
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.request_codec import JudgeBatch
-from sandbox.service.responses import json_response
+from sandbox.service.responses import make_json_response
 from sandbox.service.service_errors import (
     ClientDisconnected,
     CrossOriginRequest,
     MisdirectedRequest,
     SandboxFailed,
     ServiceError,
-    ShuttingDown,
+    ServiceShutdown,
     Unauthorized,
 )
 from sandbox.service.settings import ServiceSettings
@@ -55,7 +55,7 @@ class ServiceApp:
         self._hosts = AllowedHosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
         self._public_paths = _PUBLIC_PATHS | ({"/metrics"} if settings.open_metrics else set())
-        self._version = installed_version(DISTRIBUTION) or "unknown"  # unknown in an uninstalled source tree
+        self._version = find_installed_version(DISTRIBUTION) or "unknown"  # unknown in an uninstalled source tree
         post_handlers: dict[str, Handler] = {
             "/judge": judge_routes.judge,
             "/run_code": _run_code,
@@ -64,16 +64,20 @@ class ServiceApp:
         }
         get_endpoints = {
             "/v1/ping": self._ping,
-            "/health": self._health,
-            "/metrics": self._metrics,
-            "/openapi.json": self._openapi,
+            "/health": self._report_health,
+            "/metrics": self._report_metrics,
+            "/openapi.json": self._report_openapi_document,
         }
         routes = [
             Route(path, _Endpoint(dispatcher, reader, handler), methods=["POST"])
             for path, handler in post_handlers.items()
         ]
         routes += [Route(path, endpoint) for path, endpoint in get_endpoints.items()]
-        handlers = {ServiceError: _error_response, ClientDisconnected: _disconnect_response, HTTPException: _http_error}
+        handlers = {
+            ServiceError: _make_error_response,
+            ClientDisconnected: _make_disconnect_response,
+            HTTPException: _make_http_error_response,
+        }
         self._app = Starlette(routes=routes, exception_handlers=handlers)
         self._app.router.redirect_slashes = False
         self._paths = {*post_handlers, *get_endpoints}
@@ -91,7 +95,7 @@ class ServiceApp:
             if path not in self._public_paths and not self._has_token(scope):
                 raise Unauthorized("the token is missing or wrong; send the header Authorization: Bearer TOKEN")
         except (MisdirectedRequest, CrossOriginRequest, Unauthorized) as error:
-            await _error_response(Request(scope), error)(scope, receive, count_and_send)
+            await _make_error_response(Request(scope), error)(scope, receive, count_and_send)
         else:
             await self._app(scope, receive, count_and_send)
 
@@ -107,9 +111,9 @@ class ServiceApp:
         return kind.lower() in (b"bearer", b"basic") and hmac.compare_digest(sent.strip(), self._token)
 
     async def _ping(self, request: Request) -> Response:
-        return _json("pong")
+        return _make_json_response("pong")
 
-    async def _health(self, request: Request) -> Response:
+    async def _report_health(self, request: Request) -> Response:
         authorized = self._has_token(request.scope)
         about: dict[str, Any] = {
             "service": NAME,
@@ -119,13 +123,13 @@ class ServiceApp:
         if authorized:
             about |= {"version": self._version, "most": list_bounds(self._bounds.max_limits)}
             about |= await self._dispatcher.describe()
-        return _json(about, 503 if self.draining else 200)
+        return _make_json_response(about, 503 if self.draining else 200)
 
-    async def _metrics(self, request: Request) -> Response:
-        return Response(await self._dispatcher.metrics(), media_type=prometheus.CONTENT_TYPE)
+    async def _report_metrics(self, request: Request) -> Response:
+        return Response(await self._dispatcher.fetch_metrics(), media_type=prometheus.CONTENT_TYPE)
 
-    async def _openapi(self, request: Request) -> Response:
-        return _json(openapi.build_document(self._version, self._bounds.max_limits))
+    async def _report_openapi_document(self, request: Request) -> Response:
+        return _make_json_response(openapi.build_document(self._version, self._bounds.max_limits))
 
 
 class _Endpoint:
@@ -146,7 +150,7 @@ class _Endpoint:
 async def _run_code(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
     try:
         return await _run(dispatcher, incoming, request, incoming.settings.queue_timeout_seconds)
-    except (SandboxFailed, ShuttingDown) as error:
+    except (SandboxFailed, ServiceShutdown) as error:
         error.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
         raise
 
@@ -158,26 +162,26 @@ async def _run(
     parsed = await incoming.read()
     assert not isinstance(parsed, JudgeBatch)
     result: Any = await dispatcher.execute(incoming, parsed, timeout_seconds=timeout_seconds)
-    return json_response(request_codec.encode(incoming.path, None, parsed, result))
+    return make_json_response(request_codec.encode(incoming.path, None, parsed, result))
 
 
-def _error_response(request: Request, error: Exception) -> Response:
+def _make_error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, ServiceError)
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "Bearer"
-    return _json({"detail": str(error), "error": error.error}, error.status, headers)
+    return _make_json_response({"detail": str(error), "error": error.error}, error.status, headers)
 
 
-def _disconnect_response(request: Request, error: Exception) -> Response:
+def _make_disconnect_response(request: Request, error: Exception) -> Response:
     return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
 
-def _http_error(request: Request, error: Exception) -> Response:
+def _make_http_error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.scope['path']}: {error.detail}; see /openapi.json"
-    return _json({"detail": message, "error": error.detail}, error.status_code, error.headers)
+    return _make_json_response({"detail": message, "error": error.detail}, error.status_code, error.headers)
 
 
-def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def _make_json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(json_codec.dumps(content), status, headers, "application/json")

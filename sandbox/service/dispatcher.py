@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from sandbox.box import Sandbox
-from sandbox.errors import Cancelled, SandboxError, error_code
+from sandbox.errors import Cancelled, SandboxError, get_error_code
 from sandbox.request import Request
 from sandbox.service.fair_queue import FairQueue, QueueEntry
 from sandbox.service.link import Link
@@ -25,7 +25,7 @@ from sandbox.service.service_errors import (
     QueueTimeout,
     SandboxFailed,
     ServiceError,
-    ShuttingDown,
+    ServiceShutdown,
     TooManyRequests,
 )
 from sandbox.service.settings import ServiceSettings
@@ -71,7 +71,7 @@ class ServiceDispatcher:
     def admit(self, client: str) -> None:
         """Admit a request of this client, and reject the request evicted for it. Raises as FairQueue.admit does."""
         if (job := self.queue.admit(client)) is not None:
-            job.respond(TooManyRequests(self.queue.retry_after_seconds()))
+            job.respond(TooManyRequests(self.queue.estimate_retry_seconds()))
 
     def execute(self, job: _Job, timeout_seconds: float | None) -> None:
         """Start or queue a request. Raises as `admit` does."""
@@ -92,7 +92,7 @@ class ServiceDispatcher:
 
     def _time_out(self, job: _Job) -> None:
         self.queue.remove(job)
-        job.respond(QueueTimeout(self.queue.retry_after_seconds()))
+        job.respond(QueueTimeout(self.queue.estimate_retry_seconds()))
 
     def _start(self, job: _Job) -> None:
         job.cancel_deadline()
@@ -123,15 +123,15 @@ class ServiceDispatcher:
         match response:
             case Cancelled():
                 self.metrics.cancelled.inc()
-                return ShuttingDown()  # sent only if the Sandbox was closed; otherwise the client has disconnected
+                return ServiceShutdown()  # sent only if the Sandbox was closed; otherwise the client has disconnected
             case SandboxError() if self.queue.draining:  # abort_requests() has closed the Sandbox
-                return ShuttingDown()
+                return ServiceShutdown()
             case SandboxError():
                 self.metrics.failures.inc()
                 log.warning("the sandbox failed: %s", response)
-                return SandboxFailed(str(response), error=error_code(type(response)))
+                return SandboxFailed(str(response), error=get_error_code(type(response)))
             case ValueError() | TypeError() | KeyError() | OverflowError() | RecursionError():
-                return MalformedRequest(str(response), error=error_code(type(response)))
+                return MalformedRequest(str(response), error=get_error_code(type(response)))
             case Exception():
                 log.error("the sandbox failed", exc_info=response)
                 return SandboxFailed(f"the sandbox failed: {response!r}")
@@ -142,7 +142,7 @@ class ServiceDispatcher:
         """Reject all waiting requests and kill the running programs; return whether there were any."""
         waiting = self.queue.drain()
         for job in waiting:
-            job.respond(ShuttingDown())
+            job.respond(ServiceShutdown())
         threading.Thread(target=self.box.close).start()  # in a thread, since closing waits for the workers
         return bool(waiting) or self.queue.n_running > 0
 

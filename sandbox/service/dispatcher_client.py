@@ -65,7 +65,7 @@ class DispatcherClient:
         return result
 
     async def admit(self, client: str) -> None:
-        """Admit a batch of this client to the queue. Raises TooManyRequests or ShuttingDown."""
+        """Admit a batch of this client to the queue. Raises TooManyRequests or ServiceShutdown."""
         _unwrap(await self._call("admit", client)[1])
 
     async def reserve(self, client: str, n_bytes: int) -> int:
@@ -92,7 +92,7 @@ class DispatcherClient:
         about: dict[str, Any] = await self._call("describe")[1]
         return about
 
-    async def metrics(self) -> bytes:
+    async def fetch_metrics(self) -> bytes:
         """Return the metrics in the text format of Prometheus."""
         text: bytes = await self._call("metrics")[1]
         return text

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Generic, TypeVar
 
-from sandbox.service.service_errors import ShuttingDown, TooManyRequests
+from sandbox.service.service_errors import ServiceShutdown, TooManyRequests
 
 _MAX_RETRY_AFTER = 60  # seconds
 _WEIGHT = 0.1  # weight of the latest request in the moving average of durations
@@ -52,13 +52,13 @@ class _Client(Generic[Entry]):
         self.used = self.charged_from = 0.0
         self.running = 0
 
-    def cost(self, now: float) -> float:
+    def compute_cost(self, now: float) -> float:
         """Return the seconds of its finished and running entries."""
         return self.used + self.running * now - self.charged_from
 
 
 @lru_cache(_MAX_TRACKED_CLIENTS)
-def client_key(host: str) -> str:
+def make_client_key(host: str) -> str:
     """Return the key of the client at an address: for IPv6 its /64 prefix, which one client usually owns."""
     try:
         return IPv6Address(host.partition("%")[0]).exploded[:19]
@@ -93,21 +93,21 @@ class FairQueue(Generic[Entry]):
         """Admit a request of this client; return the entry evicted for it, if any.
 
         A full queue evicts the last entry of the client with the most waiting entries. Raises TooManyRequests unless
-        that client has at least two more than this one, and ShuttingDown while draining.
+        that client has at least two more than this one, and ServiceShutdown while draining.
         """
         if self.draining:
-            raise ShuttingDown
+            raise ServiceShutdown
         if self._free or self.n_waiting < self._max_waiting:
             return None
         longest = max(self._waiting_clients.values(), key=lambda each: len(each.waiting), default=_Client[Entry]())
         own = self._waiting_clients.get(client)
         last = next((entry for entry in reversed(longest.waiting) if not entry.admitted), None)
         if last is None or len(longest.waiting) <= (len(own.waiting) if own is not None else 0) + 1:
-            raise TooManyRequests(self.retry_after_seconds())
+            raise TooManyRequests(self.estimate_retry_seconds())
         self.remove(last)
         return last
 
-    def retry_after_seconds(self) -> int:
+    def estimate_retry_seconds(self) -> int:
         """Estimate the time until the queue is empty, in whole seconds, for Retry-After."""
         seconds = (self.n_waiting + 1) * self._mean_seconds / self._max_running
         return max(1, min(_MAX_RETRY_AFTER, math.ceil(seconds)))
@@ -140,7 +140,7 @@ class FairQueue(Generic[Entry]):
         if not self._waiting_clients:
             self._free += 1
             return None
-        client = min(self._waiting_clients.values(), key=lambda each: each.cost(now))
+        client = min(self._waiting_clients.values(), key=lambda each: each.compute_cost(now))
         following = client.waiting.popleft()
         self._update_waiting(client, following)
         self._start(client, following)
@@ -178,7 +178,7 @@ class FairQueue(Generic[Entry]):
 
     def _start(self, client: _Client[Entry], entry: Entry) -> None:
         now = time.monotonic()
-        self._virtual_time = max(self._virtual_time, client.cost(now))
+        self._virtual_time = max(self._virtual_time, client.compute_cost(now))
         entry.start_time, entry.charged_from = now, now - self._mean_seconds  # its estimated cost
         client.running += 1
         client.charged_from += entry.charged_from

@@ -17,7 +17,7 @@ from sandbox.service import request_codec
 from sandbox.service.dispatcher_client import DispatcherClient
 from sandbox.service.request_body import IncomingRequest
 from sandbox.service.request_codec import BatchRecord, JudgeBatch
-from sandbox.service.responses import JSON_LINES, JsonLinesResponse, json_response
+from sandbox.service.responses import JSON_LINES, JsonLinesResponse, make_json_response
 from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
@@ -29,12 +29,12 @@ async def judge(dispatcher: DispatcherClient, incoming: IncomingRequest, request
     batch = await incoming.read()
     assert isinstance(batch, JudgeBatch)
     if batch.is_single:
-        return json_response(await _judge(dispatcher, incoming, batch.records[0], run_all=run_all))
+        return make_json_response(await _judge(dispatcher, incoming, batch.records[0], run_all=run_all))
     await dispatcher.admit(incoming.client)
     responses = _judge_all(dispatcher, incoming, batch.records, run_all=run_all)
     if JSON_LINES in request.headers.get("accept", ""):
         return JsonLinesResponse(responses)
-    return json_response(b"[" + b",".join([response async for response in responses]) + b"]")
+    return make_json_response(b"[" + b",".join([response async for response in responses]) + b"]")
 
 
 def _parse_run_all(request: Request) -> bool:

@@ -45,7 +45,7 @@ _ERROR_RESPONSES = {
     "415": "the header content-type is not application/json",
     "422": "the body is malformed, or requests something that is not possible",
     "429": "the queue is full; retry after the seconds in Retry-After",
-    "503": "the service is stopping, or the sandbox failed: nothing is known about the program",
+    "503": "the service is stopping, or the sandbox failed, so the program has no result",
     "504": "/run_code only: no worker was free in time, or the sandbox failed; try again",
 }
 
@@ -56,31 +56,37 @@ def build_document(version: str, max_limits: Limits) -> dict[str, Any]:
     for limit, bound in list_bounds(max_limits).items():
         for schema, name in [("Limits", limit), *_LIMIT_FIELDS.get(limit, [])]:
             schemas[schema]["properties"][name] |= {"minimum": 0, "maximum": bound}
-    one = _ref("JudgeVerdict")
-    several = {"type": "array", "items": {"anyOf": [one, _ref("RecordFailure")]}}
-    batch = {"type": "array", "items": _ref("Record")}
+    one = _make_ref("JudgeVerdict")
+    several = {"type": "array", "items": {"anyOf": [one, _make_ref("RecordFailure")]}}
+    batch = {"type": "array", "items": _make_ref("Record")}
     several_records = {"type": "object", "required": ["records"], "properties": {"records": batch}}
-    records = [_ref("Record"), batch, several_records | {"additionalProperties": False}]
+    records = [_make_ref("Record"), batch, several_records | {"additionalProperties": False}]
     run_all = {"name": "run_all", "in": "query", "schema": {"type": "boolean", "default": False}}
-    judging = _post("Judge records as `curate judge` reads them", {"anyOf": records}, {"anyOf": [one, several]})
+    judging = _describe_post(
+        "Judge records as `curate judge` reads them", {"anyOf": records}, {"anyOf": [one, several]}
+    )
     judging["parameters"] = [run_all]
     judging["responses"]["200"]["content"]["application/x-ndjson"] = {"schema": _TEXT}
     posts = {
         "/judge": judging,
-        "/run_code": _post("Run a program, as SandboxFusion does", _ref("RunCodeRequest"), _ref("RunCodeResponse")),
-        "/run": _post("Run a program", _ref("RunRequest"), _ref("RunResult")),
-        "/judge_suite": _post("Judge a program against a suite", _ref("JudgeRequest"), _ref("Judgement")),
+        "/run_code": _describe_post(
+            "Run a program, as SandboxFusion does", _make_ref("RunCodeRequest"), _make_ref("RunCodeResponse")
+        ),
+        "/run": _describe_post("Run a program", _make_ref("RunRequest"), _make_ref("RunResult")),
+        "/judge_suite": _describe_post(
+            "Judge a program against a suite", _make_ref("JudgeRequest"), _make_ref("Judgement")
+        ),
     }
     gets = {
-        "/v1/ping": _get("pong", "application/json", {"const": "pong"}, open_to_all=True),
-        "/health": _get(
+        "/v1/ping": _describe_get("pong", "application/json", {"const": "pong"}, open_to_all=True),
+        "/health": _describe_get(
             "Status of the service; with the token, also its version, bounds and load",
             "application/json",
             {"type": "object"},
             open_to_all=True,
         ),
-        "/metrics": _get("Metrics for Prometheus", "text/plain", _TEXT),
-        "/openapi.json": _get("This document", "application/json", {"type": "object"}),
+        "/metrics": _describe_get("Metrics for Prometheus", "text/plain", _TEXT),
+        "/openapi.json": _describe_get("This document", "application/json", {"type": "object"}),
     }
     return {
         "openapi": "3.1.0",
@@ -94,15 +100,17 @@ def build_document(version: str, max_limits: Limits) -> dict[str, Any]:
     }
 
 
-def _post(summary: str, request: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
-    refusal = {"application/json": {"schema": _ref("Refusal")}}
+def _describe_post(summary: str, request: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+    refusal = {"application/json": {"schema": _make_ref("Refusal")}}
     responses: dict[str, Any] = {"200": {"description": "done", "content": {"application/json": {"schema": response}}}}
     responses |= {code: {"description": reason, "content": refusal} for code, reason in _ERROR_RESPONSES.items()}
     body = {"required": True, "content": {"application/json": {"schema": request}}}
     return {"summary": summary, "requestBody": body, "responses": responses}
 
 
-def _get(summary: str, media_type: str, schema: dict[str, Any], *, open_to_all: bool = False) -> dict[str, Any]:
+def _describe_get(
+    summary: str, media_type: str, schema: dict[str, Any], *, open_to_all: bool = False
+) -> dict[str, Any]:
     get: dict[str, Any] = {
         "summary": summary,
         "responses": {"200": {"description": summary, "content": {media_type: {"schema": schema}}}},
@@ -112,5 +120,5 @@ def _get(summary: str, media_type: str, schema: dict[str, Any], *, open_to_all: 
     return get
 
 
-def _ref(name: str) -> dict[str, Any]:
+def _make_ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}

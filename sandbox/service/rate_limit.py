@@ -34,16 +34,16 @@ class RateLimiter:
 
     def charge(self, client: str, seconds: float) -> None:
         """Charge processor time to a client."""
-        self._used[client] = self._excess_seconds(client) + seconds, time.monotonic()
+        self._used[client] = self._compute_excess_seconds(client) + seconds, time.monotonic()
         if len(self._used) > _MAX_TRACKED_CLIENTS:
-            self._used = {name: used for name, used in self._used.items() if self._excess_seconds(name)}
+            self._used = {name: used for name, used in self._used.items() if self._compute_excess_seconds(name)}
 
     async def wait(self, client: str) -> None:
         """Wait until this client may continue."""
-        while self._excess_seconds(client) > _BURST_SECONDS and len(self._open) > 1:
+        while self._compute_excess_seconds(client) > _BURST_SECONDS and len(self._open) > 1:
             await asyncio.sleep(_POLL_SECONDS)
 
-    def _excess_seconds(self, client: str) -> float:
+    def _compute_excess_seconds(self, client: str) -> float:
         """Return the processor time that the client has used in excess of its share."""
         used, since = self._used.get(client, (0.0, 0.0))
         return max(0.0, used - _SHARE * (time.monotonic() - since))

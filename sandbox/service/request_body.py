@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from sandbox.closeable import Closeable
 from sandbox.service import rate_limit, request_codec
 from sandbox.service.dispatcher_client import DispatcherClient
-from sandbox.service.fair_queue import client_key
+from sandbox.service.fair_queue import make_client_key
 from sandbox.service.rate_limit import RateLimiter
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.request_codec import JudgeBatch
@@ -87,7 +87,7 @@ class IncomingRequest(Closeable):
         self._reservation: int | None = None
         self._disconnect: asyncio.Task[None] | None = None
         self.path: str = request.scope["path"]
-        self.client = client_key(request.client.host if request.client is not None else "")
+        self.client = make_client_key(request.client.host if request.client is not None else "")
         reader.rate_limiter.enter(self.client)
 
     async def read(self) -> "request_codec.Request | JudgeBatch":

@@ -50,7 +50,7 @@ class RequestBounds:
 
 def default_max_limits(workers: int) -> Limits:
     """Return the default bounds. The memory bound is a worker's share, at least _MIN_SHARE_MB if the machine has it."""
-    machine_mb = machine.available_memory_mb()
+    machine_mb = machine.get_available_memory_mb()
     max_mb = max(machine_mb // workers, min(machine_mb, _MIN_SHARE_MB))
     return Limits(
         wall_seconds=3600,

@@ -11,7 +11,7 @@ from sandbox.service.service_errors import ClientDisconnected
 JSON_LINES = "application/x-ndjson"
 
 
-def json_response(content: bytes) -> Response:
+def make_json_response(content: bytes) -> Response:
     """Return a response with this JSON."""
     return Response(content, media_type="application/json")
 

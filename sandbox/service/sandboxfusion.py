@@ -6,8 +6,8 @@ As in SandboxFusion's server:
     - only a memory limit above zero applies, and unknown fields are ignored.
 Unlike SandboxFusion's server:
     - stdout is never truncated; a run with too much output fails. Invalid UTF-8 is replaced.
-    - a run that exceeds its memory or output limit, or makes a forbidden system call, has a nonzero return code, and
-      the reason as the last line of stderr.
+    - a run that exceeds its memory or output limit, or makes a forbidden system call, has a nonzero return code. The
+      last line of stderr is the reason.
     - compile_timeout is ignored, since the compiler has its own limits.
     - if the sandbox fails, the request gets 504, which verl and the PyPI client retry. In verl, a 200 with
       `SandboxError` would count as a failure of the program.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from sandbox.errors import error_code
+from sandbox.errors import get_error_code
 
 
 class ServiceError(Exception):
@@ -19,7 +19,7 @@ class ServiceError(Exception):
 
     def __init__(self, message: str, *, error: str = "", retry_after: int | None = None) -> None:
         super().__init__(message)
-        self.error = error or error_code(type(self))
+        self.error = error or get_error_code(type(self))
         self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -72,7 +72,7 @@ class TooManyRequests(ServiceError):
         super().__init__(f"{reason}; try again in {retry_after} s", retry_after=retry_after)
 
 
-class ShuttingDown(ServiceError):
+class ServiceShutdown(ServiceError):
     code = "Stopping"
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
@@ -107,4 +107,4 @@ def translate_parse_errors() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise MalformedRequest(str(error), error=error_code(type(error))) from error
+        raise MalformedRequest(str(error), error=get_error_code(type(error))) from error

@@ -122,7 +122,7 @@ def without_cpu() -> None:
 
 def processors() -> None:
     """Print how many processors there are."""
-    _say(processors=machine.cpu_count())
+    _say(processors=machine.count_cpus())
 
 
 def busy() -> None:

@@ -44,4 +44,4 @@ def test_a_sandbox_that_breaks_passes_no_check() -> None:
 def test_known_failures_name_existing_checks() -> None:
     named = {name for failures in KNOWN_FAILURES.values() for name in failures}
     assert named <= {check.name for check in CHECKS}
-    assert KNOWN_FAILURES.keys() <= set(backends.names())
+    assert KNOWN_FAILURES.keys() <= set(backends.list_names())

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 ENTRANCES = ("sandbox.jail.worker", "sandbox.jail.zygote")
 LOADED_BY_NAME = ("sandbox/languages", "sandbox/checkers")
 FINGERPRINTS = (
-    "from sandbox import image; from sandbox.backends._supervisor import code_fingerprint;"
-    " print(image.fingerprint(), code_fingerprint())"
+    "from sandbox import image; from sandbox.backends._supervisor import compute_code_fingerprint;"
+    " print(image.compute_fingerprint(), compute_code_fingerprint())"
 )
 
 
@@ -65,12 +65,12 @@ def reachable() -> set[Path]:
 def test_whatever_a_worker_imports_is_in_the_image() -> None:
     names = {str(path.relative_to(ROOT / "sandbox")) for path in reachable()}
     assert {"jail/runner.py", "jail/child.py", "judge.py", "languages/cpp.py", "checkers/lcb.py"} <= names
-    assert names - set(image.source_files()) == set()
+    assert names - set(image.list_source_files()) == set()
 
 
 def test_nothing_is_in_the_image_that_no_worker_imports() -> None:
     names = {str(path.relative_to(ROOT / "sandbox")) for path in reachable()}
-    python = {name for name in image.source_files() if name.endswith(".py")}
+    python = {name for name in image.list_source_files() if name.endswith(".py")}
     assert python - names == {"image/__init__.py"}
 
 

@@ -21,7 +21,7 @@ from sandbox import (
     Suite,
     Verdict,
 )
-from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint
+from sandbox.backends._supervisor import NodeSupervisor, compute_code_fingerprint
 from sandbox.packages import find
 
 HOSTILE_PTH = "import os; os.environ['PTH_WAS_READ'] = 'yes'\n"
@@ -162,7 +162,7 @@ def test_a_node_with_other_packages_is_left_out(folder: Path) -> None:
     supervisor = NodeSupervisor()
     try:
         with pytest.raises(BackendUnavailable, match=r"it has tables 2\.1 \(.*\), but the caller has tables 2\.1 \("):
-            supervisor.start(code_fingerprint(), others, options, 1)
+            supervisor.start(compute_code_fingerprint(), others, options, 1)
     finally:
         supervisor.close()
 

@@ -48,7 +48,7 @@ def peak_mb(work: Callable[[], Any]) -> float:
         tracemalloc.stop()
 
 
-CHECKERS = [name for name in checkers.names() if name != "python"]  # whose suites are of another kind
+CHECKERS = [name for name in checkers.list_names() if name != "python"]  # whose suites are of another kind
 
 
 @pytest.mark.parametrize("checker", CHECKERS)

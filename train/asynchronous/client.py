@@ -103,11 +103,13 @@ class ControllerClient(ControllerCalls):
         except ServerUnreachable as error:
             raise ControllerUnreachable(f"the controller at {self.url} cannot be reached: {error}") from error
         if reply.status in _RETRYABLE_STATUSES:
-            raise ControllerUnreachable(f"the controller at {self.url} returns HTTP {reply.status}: {reply.message()}")
+            raise ControllerUnreachable(
+                f"the controller at {self.url} returns HTTP {reply.status}: {reply.get_error_message()}"
+            )
         if reply.status == 204:
             return None  # type: ignore[return-value]
         if reply.status != 200:
-            raise RunError(f"the controller at {self.url} refuses this worker: {reply.message()}")
+            raise RunError(f"the controller at {self.url} refuses this worker: {reply.get_error_message()}")
         try:
             return msgspec.msgpack.decode(reply.body, type=kind)
         except msgspec.DecodeError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 from train.asynchronous.rollout_process import RolloutOptions, RolloutProcess
 from train.errors import ConfigError, RunError
 
@@ -48,7 +48,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
         from ray.util import placement_group, remove_placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
     except ImportError as error:
-        raise ConfigError(f"--ray: {error}. Type: {install_command('ray')}") from error
+        raise ConfigError(f"--ray: {error}. Type: {format_install_command('ray')}") from error
     _check_address(address)
     try:
         ray.init(address, log_to_driver=True, logging_level=logging.ERROR)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @request_options
 @gpu_price_options
 @language
-@options.sandbox_options
+@options.add_sandbox_options
 @click.option(
     "--solve-rate", metavar="MIN:MAX",
     help="Copy to --out the problems with a share of correct samples in this inclusive band: 0.125:0.5, or "

@@ -161,7 +161,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @gpu_price_options
 @language
-@options.sandbox_options
+@options.add_sandbox_options
 def command(
     model: str | None, samples_file: Path | None, data: str | None, suites: tuple[str, ...], problems: int | None,
     include: tuple[str, ...], protocol: str | None, stop: tuple[str, ...], target_tokens: tuple[int, ...],

@@ -206,7 +206,7 @@ def _read_steps(run: Path) -> "Iterator[dict[str, Result]]":
     "R.json itself.  [default: only print the changes]",
 )  # fmt: skip
 @changed_option
-@options.sandbox_options
+@options.add_sandbox_options
 def rescore(
     result: Path, suite: str | None, extraction: str | None, max_tokens: int | None, tokenizer: str | None,
     out: Path | None, changed: int, sandbox: "SandboxOptions",

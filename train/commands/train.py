@@ -76,7 +76,7 @@ _SHOWN_METRICS = (
     help="Memory of each machine in GB.  [default: that of the machine; unchecked with --dry-run]",
 )  # fmt: skip
 @gpu_hour_option
-@options.sandbox_overrides
+@options.add_sandbox_overrides
 def command(
     config: ConfigSource, out: Path | None, include: tuple[str, ...], prompt: dict[str, Any], engine: dict[str, Any],
     resume: bool, overwrite: bool, replay: bool, dry_run: bool, gpus: int | None, gpu_gb: float | None,
@@ -211,7 +211,7 @@ def _read_settings(
     include   kinds of untrusted rows to use, for training and for evaluation
     """
     from curate.dataset.needed_packages import with_packages
-    from sandbox.packages import fingerprint
+    from sandbox.packages import compute_fingerprint
     from train.config import with_sandbox
     from train.rollouts.prompt_dataset import is_prompt_file
     from train.rollouts.reward_model import check_reward_model
@@ -241,7 +241,7 @@ def _read_settings(
     given = settings.sandbox.options()
     packages = chain.from_iterable(with_packages(given, dataset).packages for dataset, _ in settings.data.parts())
     options = replace(given, packages=tuple(dict.fromkeys(packages)))
-    sha256 = settings.sandbox.packages_sha256 or fingerprint(options.find_packages())
+    sha256 = settings.sandbox.packages_sha256 or compute_fingerprint(options.find_packages())
     settings = with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
     check_custom_reward(settings.reward.function)
     check_reward_model(settings.reward.model, trained=settings.reward.model_train_steps > 0)

@@ -27,7 +27,7 @@ from curate.report.report_files import refresh_report
 from curate.trust import ONLY_TRUSTED, TrustPolicy, format_exclusions
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package, Sandbox
-from sandbox.packages import fingerprint
+from sandbox.packages import compute_fingerprint
 from train.evaluation.evaluate import (
     Sample,
     SampleFunction,
@@ -258,7 +258,7 @@ def _compute_samples_digest(problem: Row, settings: DifficultySettings, packages
         settings.seed,
         *([dict(settings.engine)] if settings.engine else []),
         *([settings.languages] if settings.languages != PYTHON_ONLY else []),
-        *([fingerprint(packages)] if packages else []),
+        *([compute_fingerprint(packages)] if packages else []),
     ]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]
 

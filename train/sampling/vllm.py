@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 from train.errors import SamplerError
 from train.sampling.model_check import check_folder
 from train.sampling.protocol import SampledCompletion, SamplingParams
@@ -321,7 +321,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
         from vllm.platforms import current_platform
     except ImportError as error:
         raise SamplerError(
-            f"vllm: {error}. Type: {install_command('train')}, or give the --base-url of a server."
+            f"vllm: {error}. Type: {format_install_command('train')}, or give the --base-url of a server."
         ) from error
     import torch
 

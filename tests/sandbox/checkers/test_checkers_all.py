@@ -50,7 +50,7 @@ json_values = st.recursive(
 
 
 def test_the_checkers_are_these() -> None:
-    assert list(checkers.names()) == NAMES
+    assert list(checkers.list_names()) == NAMES
 
 
 def test_an_unknown_checker_is_named_together_with_the_choices() -> None:

@@ -31,7 +31,7 @@ def test_a_command_that_runs_programs_has_all_options_of_the_sandbox(command: st
 
 
 def test_every_backend_can_be_chosen() -> None:
-    assert set(BACKENDS) == set(backends.names())
+    assert set(BACKENDS) == set(backends.list_names())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def enter_cgroup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         for name, content in {"cgroup_procs": "", "cgroup_subtree_control": "", **files}.items():
             (directory / name.replace("_", ".", 1)).write_text(content)
         mounts = f"30 29 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
-        monkeypatch.setattr(machine, "memberships_and_mounts", lambda: (f"0::/{path}\n", mounts))
+        monkeypatch.setattr(machine, "read_memberships_and_mounts", lambda: (f"0::/{path}\n", mounts))
         monkeypatch.setattr(delegation, "_SYSTEMD", tmp_path)
         return directory
 
@@ -56,7 +56,7 @@ def test_the_root_cgroup_of_a_container_is_delegated(enter_cgroup: Callable[...,
     mounts = f"30 29 0:26 /below {tmp_path / 'below'} rw - cgroup2 cgroup2 rw\n"
     (tmp_path / "below" / "cgroup.controllers").write_text("memory pids")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(machine, "memberships_and_mounts", lambda: ("0::/below\n", mounts))
+        patch.setattr(machine, "read_memberships_and_mounts", lambda: ("0::/below\n", mounts))
         assert delegation.find_subtree().bases["pids"] == tmp_path / "below"
 
 

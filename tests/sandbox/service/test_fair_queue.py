@@ -3,7 +3,7 @@
 import pytest
 
 from sandbox.service.fair_queue import FairQueue, QueueEntry
-from sandbox.service.service_errors import ShuttingDown, TooManyRequests
+from sandbox.service.service_errors import ServiceShutdown, TooManyRequests
 
 
 def add_entry(queue: FairQueue[QueueEntry], client: str, *, admitted: bool = False) -> QueueEntry:
@@ -66,5 +66,5 @@ def test_a_draining_queue_rejects_requests() -> None:
     running, waiting = add_entry(queue, "a"), add_entry(queue, "b")
     assert queue.drain() == [waiting]
     assert queue.finish(running) is None
-    with pytest.raises(ShuttingDown):
+    with pytest.raises(ServiceShutdown):
         queue.admit("a")

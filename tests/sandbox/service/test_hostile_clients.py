@@ -24,7 +24,7 @@ from sandbox.request import RunRequest
 from sandbox.service import request_codec
 from sandbox.service.allowed_hosts import AllowedHosts
 from sandbox.service.dispatcher import ByteBudget
-from sandbox.service.fair_queue import client_key
+from sandbox.service.fair_queue import make_client_key
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.service_errors import MalformedRequest, TooManyRequests
 
@@ -459,5 +459,5 @@ def test_a_client_that_has_filled_the_queue_makes_room_for_others() -> None:
 
 
 def test_a_client_is_an_ipv4_address_or_half_of_an_ipv6_address() -> None:
-    assert client_key("10.0.0.1") != client_key("10.0.0.2")
-    assert client_key("2001:db8::1") == client_key("2001:db8::2:3") != client_key("2001:db9::1")
+    assert make_client_key("10.0.0.1") != make_client_key("10.0.0.2")
+    assert make_client_key("2001:db8::1") == make_client_key("2001:db8::2:3") != make_client_key("2001:db9::1")

@@ -17,7 +17,7 @@ from curate.errors import CurateError
 from curate.json_records import from_json, json_key, to_json
 from rewards.extract import PYTHON_ONLY
 from rewards.reward import NO_ANSWER, NO_CODE
-from sandbox.extras import DISTRIBUTION, installed_version
+from sandbox.extras import DISTRIBUTION, find_installed_version
 from train.evaluation.codeforces.rating import Rating
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, summarize, summarize_by_stratum
 from train.gpu_cost import GpuCost
@@ -153,7 +153,7 @@ class Result:
         prices = {"cost": compute_cost(self.tokens, self.prices), "prices": to_json(self.prices)} if self.prices else {}
         return {
             "schema": SCHEMA,
-            "curate": installed_version(DISTRIBUTION),
+            "curate": find_installed_version(DISTRIBUTION),
             "model": dict(self.model_metadata),
             "suite": dict(self.suite_metadata),
             **({"protocol": dict(self.protocol)} if self.protocol else {}),

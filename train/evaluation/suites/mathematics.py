@@ -8,7 +8,7 @@ from curate.errors import CurateError
 from curate.prompt import MATHEMATICS_INSTRUCTION
 from curate.reading.tables import Row, TableFiles, validate_options
 from curate.reading.values import optional_text
-from sandbox.extras import install_command
+from sandbox.extras import format_install_command
 from train.evaluation.judges.math_judge import MathJudge, parse_integer
 from train.evaluation.protocols.forms import Statement
 from train.evaluation.suites.suite import (
@@ -29,7 +29,7 @@ def _enumerate_rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tu
     """Enumerate the rows. Raises CurateError if math-verify, which compares answers, is missing."""
     validate_options(table, ())
     if find_spec("math_verify") is None:
-        raise CurateError(f"answers of mathematics need math-verify; type: {install_command('math')}")
+        raise CurateError(f"answers of mathematics need math-verify; type: {format_install_command('math')}")
     return enumerate(read_valid_rows(table, _COLUMNS, optional))
 
 
