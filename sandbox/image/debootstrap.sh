@@ -24,7 +24,7 @@ trap 'exit 1' HUP INT TERM
 packages=$(paste -s -d , "$here/packages.txt")
 if ! debootstrap --variant=minbase --include="$packages" bookworm "$root" "$mirror" >"$root.log" 2>&1; then
     tail -n 20 "$root.log" "$root/debootstrap/debootstrap.log" >&2
-    echo "debootstrap failed; all it said is in $root.log" >&2
+    echo "debootstrap failed; its complete output is in $root.log" >&2
     exit 1
 fi
 rm -f "$root.log"

@@ -37,7 +37,7 @@ class Channel:
 
     def send_response(self, response: RunResult | Judgement | dict[str, str] | Exception) -> None:
         """Send the response to a request, or an error; the response to the configuration is the isolation layers."""
-        self._send(_frame(message_codec.encode_response(response)))
+        self._send(_prefix_length(message_codec.encode_response(response)))
 
     def receive_response(self, request: Request[Response]) -> Response | Exception:
         """Receive the response to a request. Returns, not raises, an error from the worker."""
@@ -106,10 +106,10 @@ class Channel:
 
 def frame_request(request: Request[Any] | WorkerConfig) -> bytes:
     """Encode a request, or the configuration, with its length."""
-    return _frame(message_codec.encode_request(request))
+    return _prefix_length(message_codec.encode_request(request))
 
 
-def _frame(data: bytes) -> bytes:
+def _prefix_length(data: bytes) -> bytes:
     return len(data).to_bytes(_LENGTH_BYTES, "little") + data
 
 

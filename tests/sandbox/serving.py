@@ -20,17 +20,17 @@ CURATE = [sys.executable, "-c", "from cli import main; main()"]
 JSON = {"content-type": "application/json"}
 ECHO = {"code": "print(input())", "language": "python"}
 SLEEP = {"code": "import time\ntime.sleep(60)", "language": "python", "run_timeout": 60}
-PREPARED = """
+SERVICE_PROGRAM = """
 import sys
 from sandbox import ExecutionLost, Sandbox
 from sandbox.service import server
 from sandbox.service.listener import listen_many
 from sandbox.service.settings import ServiceSettings
 
-class Broken(Sandbox):
+class FailingSandbox(Sandbox):
     def submit(self, request, done): done(ExecutionLost("the worker died"))
 
-class Bare(Sandbox):
+class UnisolatedSandbox(Sandbox):
     layers = {{"network": "none: not on this machine", "files": "read-only root", "numpy": "none: not installed"}}
 
 with {box} as box:
@@ -74,7 +74,7 @@ class Service:
     def stderr(self) -> str:
         return os.pread(self._stderr, 1 << 20, 0).decode()
 
-    def ask(
+    def send_request(
         self, path: str, content: Any = None, *, headers: dict[str, str] | None = None
     ) -> tuple[int, Any, http.client.HTTPResponse]:
         """Send a request, and return (status, body, response). A JSON body of the response is decoded.
@@ -91,7 +91,7 @@ class Service:
 
     def metric(self, name: str, **labels: str) -> float:
         """Return the value of a metric; 0 if there is none."""
-        families = text_string_to_metric_families(self.ask("/metrics")[1])
+        families = text_string_to_metric_families(self.send_request("/metrics")[1])
         samples = (sample for family in families for sample in family.samples if sample.name == name)
         return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
@@ -104,7 +104,7 @@ class Service:
                 value for (other, its), value in samples.items() if other == name and labels.items() <= its
             )
 
-        for family in text_string_to_metric_families(self.ask("/metrics")[1]):
+        for family in text_string_to_metric_families(self.send_request("/metrics")[1]):
             samples |= {(sample.name, frozenset(sample.labels.items())): sample.value for sample in family.samples}
         return change
 
@@ -142,10 +142,10 @@ def serving(
 
 
 @contextmanager
-def prepared(box: str = "Sandbox(workers=1)", *, processes: int = 1, **settings: Any) -> Iterator[Service]:
+def serve_with_settings(box: str = "Sandbox(workers=1)", *, processes: int = 1, **settings: Any) -> Iterator[Service]:
     """Run a service with settings for which `curate serve` has no options."""
     chosen = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    code = PREPARED.format(box=box, settings=chosen, processes=processes)
+    code = SERVICE_PROGRAM.format(box=box, settings=chosen, processes=processes)
     service = Service([sys.executable, "-c", code])
     try:
         yield service

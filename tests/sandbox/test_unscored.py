@@ -151,7 +151,7 @@ def test_a_referee_that_was_found_sound_is_not_tested_again() -> None:
 
     trials = RefereeValidator()
     for number in (1, 2, 1, 1):
-        assert trials.passes(JUDGE, Case(f"{number}", "7"), ["7"], ask, 30)
+        assert trials.is_sound(JUDGE, Case(f"{number}", "7"), ["7"], ask, 30)
     assert len(asked) == 2
 
 
@@ -162,7 +162,7 @@ def test_trials_of_a_referee_are_bounded_in_time() -> None:
         given.append(wall_seconds)
         return RunResult(Outcome.TIMED_OUT, -9, b"", b"", 0.0, wall_seconds, 1)
 
-    assert not RefereeValidator().passes(JUDGE, Case("", ""), [str(number) for number in range(100)], ask, 30)
+    assert not RefereeValidator().is_sound(JUDGE, Case("", ""), [str(number) for number in range(100)], ask, 30)
     assert sum(given) == pytest.approx(30)
 
 

@@ -16,7 +16,7 @@ import pytest
 from batch import Answer as Answered
 from batch import judged, spread
 from echoes import ECHO, LONG, ONE, SLEEP
-from serving import Service, prepared, serving
+from serving import Service, serve_with_settings, serving
 from waiting import becomes, listens
 
 from rewards import CodeReward, Completion, Task
@@ -243,7 +243,7 @@ def test_a_full_service_is_asked_again() -> None:
 
 
 def test_a_failure_of_the_remote_sandbox_is_not_retried() -> None:
-    with prepared("Broken(workers=1)") as service, there(service) as far:
+    with serve_with_settings("FailingSandbox(workers=1)") as service, there(service) as far:
         with pytest.raises(ExecutionLost, match="the worker died"):
             far.judge(ECHO, ONE)
         assert service.metric("curate_sandbox_failures_total") == 1
@@ -370,7 +370,7 @@ def test_a_token_is_sent_and_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_full_isolation_is_asked_of_the_service(far: Sandbox) -> None:
     assert not any(how.startswith("none") for name, how in far.layers.items() if name != "numpy")
-    with prepared("Bare(workers=1)") as service:
+    with serve_with_settings("UnisolatedSandbox(workers=1)") as service:
         with pytest.raises(BackendUnavailable, match="without isolation of network[.]"):
             there(service)
         with there(service, isolation="best-effort") as far:

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from proxy import behind_nginx
-from serving import SLEEP, Service, front_ends, prepared, serving
+from serving import SLEEP, Service, front_ends, serve_with_settings, serving
 from waiting import becomes
 
 from sandbox.program import Limits
@@ -58,7 +58,7 @@ def single() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Service]:
     """Yield a service behind an nginx that disconnects clients that do not read their answers."""
-    with prepared() as bare, behind_nginx(bare, send_timeout="2s") as impatient:
+    with serve_with_settings() as bare, behind_nginx(bare, send_timeout="2s") as impatient:
         yield impatient
 
 
@@ -89,7 +89,7 @@ def test_a_program_ends_when_its_client_goes_away(service: Service, program: dic
     for client in clients:
         client.close()
     began = time.monotonic()
-    assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
+    assert service.send_request("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
     assert time.monotonic() - began < 30  # not the sixty seconds of each
     assert becomes(lambda: service.metric("curate_in_flight") == 0)
     assert service.metric("curate_sandbox_failures_total") == 0
@@ -116,7 +116,7 @@ def test_a_program_ends_when_a_client_with_pipelined_requests_goes_away(service:
         client.sendall(following)
     client.close()
     began = time.monotonic()
-    assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
+    assert service.send_request("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
     assert time.monotonic() - began < 30
     assert becomes(lambda: service.metric("curate_in_flight") == 0)
 
@@ -129,7 +129,7 @@ def test_a_client_that_hides_its_end_behind_a_large_request_gets_no_more_than_it
     assert becomes(lambda: service.metric("curate_in_flight") == 1)
     client.sendall(post("/run_code", {**ECHO, "code": "#" * 200_000}))
     client.close()
-    assert service.ask("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
+    assert service.send_request("/run_code", ECHO)[1]["run_result"]["stdout"] == "x\n"
     assert becomes(lambda: service.metric("curate_in_flight") == 0)
 
 
@@ -147,19 +147,19 @@ HUGE = {
 @pytest.mark.parametrize("body", HUGE.values(), ids=HUGE)
 def test_bodies_of_millions_of_values_are_refused_unread(service: Service, body: bytes) -> None:
     for path in ("/judge", "/run"):
-        status, answer, _ = service.ask(path, body)
+        status, answer, _ = service.send_request(path, body)
         assert status == 422
         assert "500,000 JSON values" in answer["detail"]
 
 
 def test_more_records_than_one_request_may_hold_are_refused(service: Service) -> None:
-    status, answer, _ = service.ask("/judge", b"[" + b"0," * 300_000 + b"0]")
+    status, answer, _ = service.send_request("/judge", b"[" + b"0," * 300_000 + b"0]")
     assert (status, "2,000 records" in answer["detail"]) == (422, True)
 
 
 @pytest.mark.parametrize("text", ["[" * 100 + "]" * 100, '{"a":' * 65 + "1" + "}" * 65])
 def test_deep_bodies_are_refused(service: Service, text: str) -> None:
-    status, answer, _ = service.ask("/run", text.encode())
+    status, answer, _ = service.send_request("/run", text.encode())
     assert (status, "nested too deeply" in answer["detail"]) == (422, True)
 
 
@@ -177,17 +177,19 @@ def test_a_body_that_only_looks_large_or_deep_is_parsed() -> None:
 
 def test_large_requests_and_answers_are_treated_like_small_ones(service: Service) -> None:
     text = 'é\\"\n' * 200_000
-    status, answer, _ = service.ask("/run_code", {**ECHO, "code": "import sys\nprint(sys.stdin.read())", "stdin": text})
+    status, answer, _ = service.send_request(
+        "/run_code", {**ECHO, "code": "import sys\nprint(sys.stdin.read())", "stdin": text}
+    )
     assert (status, answer["run_result"]["stdout"]) == (200, text + "\n")
     records = [{**RECORD, "id": n, "tests": RECORD["tests"] * 20} for n in range(20)]
     padded = {**RECORD, "metadata": {"pad": "x" * 100_000}}
-    status, answers, _ = service.ask("/judge", [*records, {"id": "bad"}, padded])
+    status, answers, _ = service.send_request("/judge", [*records, {"id": "bad"}, padded])
     assert status == 200
     assert [answer.get("verdict") for answer in answers] == ["accepted"] * 20 + [None, "accepted"]
     assert [answer["id"] for answer in answers[:20]] == list(range(20))
     many = {**RECORD, "tests": RECORD["tests"] * 300}
-    assert len(service.ask("/judge", many)[1]["tests"]) == 300
-    status, answer, _ = service.ask("/run", {"program": {"source": "print('x' * 10**6)"}})
+    assert len(service.send_request("/judge", many)[1]["tests"]) == 300
+    status, answer, _ = service.send_request("/run", {"program": {"source": "print('x' * 10**6)"}})
     assert base64.b64decode(answer["stdout"]) == b"x" * 10**6 + b"\n"
 
 
@@ -203,7 +205,7 @@ def test_nobody_waits_while_a_hostile_body_is_parsed(service: Service) -> None:
         waits = []
         while not all(request.done() for request in hostile):
             began = time.monotonic()
-            assert service.ask("/v1/ping")[0] == 200
+            assert service.send_request("/v1/ping")[0] == 200
             waits.append(time.monotonic() - began)
         assert all(request.result().startswith(b"HTTP/1.1 422 ") for request in hostile)
         assert max(waits) < 5  # parsing in the service itself would take half a minute
@@ -224,7 +226,7 @@ def test_a_client_that_does_not_read_its_answer_is_disconnected(impatient: Servi
     before, count = memory_mb(impatient), impatient.counts()
     silent = [slow_reader(impatient, post("/run", FLOOD)) for _ in range(6)]
     assert becomes(lambda: count("curate_http_responses_total", path="/run") == 6, 60)
-    assert impatient.ask("/run_code", ECHO)[0] == 200
+    assert impatient.send_request("/run_code", ECHO)[0] == 200
     for client in silent:
         assert becomes(lambda client=client: is_reset(client), 60)  # type: ignore[misc]
         client.close()
@@ -251,7 +253,7 @@ def _is_connected(client: socket.socket) -> bool:
 @pytest.mark.thorough
 def test_memory_held_for_slow_readers_is_freed_when_they_leave(single: Service) -> None:
     large = {"program": {"source": "print('x' * 30_000_000)"}, "limits": {"output_kb": 64 * 1024}}
-    single.ask("/run_code", ECHO)
+    single.send_request("/run_code", ECHO)
     before = memory_mb(single)
     clients = [sent(single, post("/run", large)) for _ in range(4)]
     assert becomes(lambda: memory_mb(single) > before + 100, 60)
@@ -288,12 +290,12 @@ def test_held_bytes_are_bounded_and_one_client_gets_at_most_half() -> None:
 def test_bodies_that_are_held_at_all_processes_together_are_bounded(chunked: bool) -> None:
     head = b"POST /run_code HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     size = b"transfer-encoding: chunked\r\n\r\n20000\r\n" if chunked else b"content-length: %d\r\n\r\n" % (1 << 20)
-    with prepared(processes=2, max_body_mb=1) as service:
+    with serve_with_settings(processes=2, max_body_mb=1) as service:
         clients = [sent(service, head + size + b" " * 0x20000, "127.0.0.2") for _ in range(17)]
         readable, _, _ = select.select(clients, [], [], 30)
         assert [client.recv(65536)[9:12] for client in readable] == [b"429"]  # one client may hold half of 32 bodies
-        assert service.ask("/run_code", ECHO)[0] == 200
-        assert service.ask("/run_code", {**ECHO, "stdin": "x" * 200_000})[0] == 200
+        assert service.send_request("/run_code", ECHO)[0] == 200
+        assert service.send_request("/run_code", {**ECHO, "stdin": "x" * 200_000})[0] == 200
         for client in clients:
             client.close()
         again = post("/run_code", {**ECHO, "stdin": "x" * 200_000})
@@ -305,7 +307,7 @@ def test_bodies_that_are_held_at_all_processes_together_are_bounded(chunked: boo
 
 @pytest.mark.parametrize("host", ["localhost", "LocalHost:99", "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:80"])
 def test_the_service_accepts_the_names_of_this_machine(service: Service, host: str) -> None:
-    assert service.ask("/health", headers={"host": host})[0] == 200
+    assert service.send_request("/health", headers={"host": host})[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -325,7 +327,7 @@ def test_the_service_accepts_the_names_of_this_machine(service: Service, host: s
 )
 def test_pages_whose_name_resolves_to_this_machine_run_nothing(bare: Service, host: str) -> None:
     for path, content in (("/run_code", ECHO), ("/health", None), ("/v1/ping", None)):
-        status, answer, _ = bare.ask(path, content, headers={"host": host})
+        status, answer, _ = bare.send_request(path, content, headers={"host": host})
         assert (status, answer["error"]) == (421, "Misdirected")
         assert "localhost" in answer["detail"]
     assert bare.metric("curate_http_responses_total", path="/run_code", code="421") >= 1
@@ -347,18 +349,18 @@ def test_a_host_in_the_request_line_replaces_the_header(service: Service) -> Non
     "origin", ["http://evil.example", "null", "https://localhost.evil.example", "http://127.0.0.1:1"]
 )
 def test_pages_of_other_sites_are_refused(service: Service, origin: str) -> None:
-    status, answer, _ = service.ask("/run_code", ECHO, headers={"origin": origin})
+    status, answer, _ = service.send_request("/run_code", ECHO, headers={"origin": origin})
     assert (status, answer["error"]) == (403, "CrossOriginRequest")
     own = {"origin": f"http://127.0.0.1:{service.port}"}
-    assert service.ask("/run_code", ECHO, headers=own)[0] == 200
+    assert service.send_request("/run_code", ECHO, headers=own)[0] == 200
 
 
 def test_with_a_token_any_name_is_accepted_but_no_foreign_page() -> None:
     with serving("--workers", "1", environment={"CURATE_TOKEN": "s3cret"}) as service:
         token = {"authorization": "Bearer s3cret", "host": "judge.example"}
-        assert service.ask("/run_code", ECHO, headers=token)[0] == 200
-        assert service.ask("/run_code", ECHO, headers={**token, "origin": "http://judge.example"})[0] == 200
-        assert service.ask("/run_code", ECHO, headers={**token, "origin": "http://evil.example"})[0] == 403
+        assert service.send_request("/run_code", ECHO, headers=token)[0] == 200
+        assert service.send_request("/run_code", ECHO, headers={**token, "origin": "http://judge.example"})[0] == 200
+        assert service.send_request("/run_code", ECHO, headers={**token, "origin": "http://evil.example"})[0] == 403
 
 
 def test_the_name_that_the_service_is_bound_to_is_accepted() -> None:
@@ -385,7 +387,7 @@ def test_the_name_that_the_service_is_bound_to_is_accepted() -> None:
 def test_more_than_the_operator_allows_is_refused(
     service: Service, path: str, content: dict[str, Any], name: str, bound: str
 ) -> None:
-    status, answer, _ = service.ask(path, content)
+    status, answer, _ = service.send_request(path, content)
     assert status == 422
     assert name in answer["detail"]
     assert bound in answer["detail"]
@@ -393,15 +395,15 @@ def test_more_than_the_operator_allows_is_refused(
 
 def test_a_request_without_limits_gets_allowed_ones(service: Service) -> None:
     for _ in range(2):
-        assert service.ask("/run_code", ECHO)[1]["status"] == "Success"  # the default of 1024 MB is lowered
-    assert service.ask("/health")[1]["most"]["memory_mb"] == 700
-    document = service.ask("/openapi.json")[1]["components"]["schemas"]
+        assert service.send_request("/run_code", ECHO)[1]["status"] == "Success"  # the default of 1024 MB is lowered
+    assert service.send_request("/health")[1]["most"]["memory_mb"] == 700
+    document = service.send_request("/openapi.json")[1]["components"]["schemas"]
     assert document["Limits"]["properties"]["memory_mb"]["maximum"] == 700
     assert document["Record"]["properties"]["time_limit_s"]["maximum"] == 90
 
 
 def test_without_options_the_machine_is_the_bound(single: Service) -> None:
-    assert single.ask("/judge", {**RECORD, "memory_limit_mb": 10_000_000})[0] == 422
+    assert single.send_request("/judge", {**RECORD, "memory_limit_mb": 10_000_000})[0] == 422
 
 
 # Turns.
@@ -411,14 +413,14 @@ def test_without_options_the_machine_is_the_bound(single: Service) -> None:
 def asking_all_the_time(service: Service, source: str, content: dict[str, Any], connections: int) -> Iterator[None]:
     over = threading.Event()
 
-    def ask() -> None:
+    def send_request() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60, source_address=(source, 0))
         while not over.is_set():
             connection.request("POST", "/run_code", json.dumps(content), {"content-type": "application/json"})
             connection.getresponse().read()
         connection.close()
 
-    threads = [threading.Thread(target=ask) for _ in range(connections)]
+    threads = [threading.Thread(target=send_request) for _ in range(connections)]
     for thread in threads:
         thread.start()
     try:
@@ -433,7 +435,7 @@ def asking_all_the_time(service: Service, source: str, content: dict[str, Any], 
 def test_clients_have_equal_time_however_many_requests_they_have() -> None:
     busy = {**BUSY, "run_timeout": 0.1}
     with (
-        prepared(queue_timeout_seconds=100) as bare,
+        serve_with_settings(queue_timeout_seconds=100) as bare,
         behind_nginx(bare) as service,
         asking_all_the_time(service, "127.0.0.2", busy, 12),
     ):
@@ -441,16 +443,16 @@ def test_clients_have_equal_time_however_many_requests_they_have() -> None:
         waits = []
         for _ in range(5):
             began = time.monotonic()
-            assert service.ask("/run_code", ECHO)[0] == 200
+            assert service.send_request("/run_code", ECHO)[0] == 200
             waits.append(time.monotonic() - began)
         assert sorted(waits)[2] < 3  # one or two requests go first, not ten
 
 
 def test_a_client_that_has_filled_the_queue_makes_room_for_others() -> None:
-    with prepared(max_queued_requests=6, queue_timeout_seconds=1) as bare, behind_nginx(bare) as service:
+    with serve_with_settings(max_queued_requests=6, queue_timeout_seconds=1) as bare, behind_nginx(bare) as service:
         greedy = [sent(service, post("/run_code", {**SLEEP, "run_timeout": 0.5}), "127.0.0.2") for _ in range(8)]
         assert becomes(lambda: service.metric("curate_queue_depth") == 6)
-        status, _, _ = service.ask("/run_code", ECHO)
+        status, _, _ = service.send_request("/run_code", ECHO)
         assert status in (200, 504)  # it was let in; it may have waited too long
         answers = [client.recv(65536)[9:12] for client in greedy]
         assert answers.count(b"429") >= 1

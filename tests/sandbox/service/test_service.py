@@ -16,7 +16,7 @@ import forked
 import pytest
 from process_tree import alive, below
 from proxy import behind_nginx
-from serving import CURATE, ECHO, JSON, ROOT, SLEEP, Service, prepared, serving, stdout
+from serving import CURATE, ECHO, JSON, ROOT, SLEEP, Service, serve_with_settings, serving, stdout
 from waiting import becomes, listens
 
 from sandbox import Sandbox
@@ -45,7 +45,7 @@ def single() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def broken() -> Iterator[Service]:
     """Yield a service whose sandbox always fails."""
-    with prepared("Broken(workers=1)") as broken:
+    with serve_with_settings("FailingSandbox(workers=1)") as broken:
         yield broken
 
 
@@ -59,7 +59,7 @@ def narrow() -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Service]:
     """Yield a service that waits for nothing longer than a second or two."""
-    with prepared(queue_timeout_seconds=0.2, body_seconds=2, max_body_mb=1) as impatient:
+    with serve_with_settings(queue_timeout_seconds=0.2, body_seconds=2, max_body_mb=1) as impatient:
         yield impatient
 
 
@@ -97,15 +97,15 @@ def records() -> list[dict[str, Any]]:
 def test_verdicts_match_those_of_curate_judge(service: Service, box: Sandbox) -> None:
     lines = ((number, json.dumps(record)) for number, record in enumerate(records()))
     expected = [without_measures(answer) for answer in judge_lines(box, lines, run_all=False)]
-    answers = [service.ask("/judge", record)[1] for record in records()]
+    answers = [service.send_request("/judge", record)[1] for record in records()]
     assert [without_measures(answer) for answer in answers] == expected
     for batch in (records(), {"records": records()}):
-        status, answers, _ = service.ask("/judge", batch)
+        status, answers, _ = service.send_request("/judge", batch)
         assert (status, [without_measures(answer) for answer in answers]) == (200, expected)
 
 
 def test_a_batch_can_be_answered_line_by_line(service: Service) -> None:
-    _, text, response = service.ask("/judge", records(), headers={"accept": "application/x-ndjson"})
+    _, text, response = service.send_request("/judge", records(), headers={"accept": "application/x-ndjson"})
     assert response.headers["content-type"] == "application/x-ndjson"
     answers = [json.loads(line) for line in text.splitlines()]
     assert [answer["id"] for answer in answers] == [record["id"] for record in records()]
@@ -113,11 +113,11 @@ def test_a_batch_can_be_answered_line_by_line(service: Service) -> None:
 
 def test_all_tests_are_run_on_request(service: Service) -> None:
     record = {**RECORD, "code": "print('b')"}
-    assert [len(service.ask(path, record)[1]["tests"]) for path in ("/judge", "/judge?run_all=true")] == [1, 2]
+    assert [len(service.send_request(path, record)[1]["tests"]) for path in ("/judge", "/judge?run_all=true")] == [1, 2]
 
 
 def test_a_malformed_record_is_refused_with_the_field_at_fault(service: Service) -> None:
-    status, answer, _ = service.ask("/judge", {**RECORD, "tests": "none"})
+    status, answer, _ = service.send_request("/judge", {**RECORD, "tests": "none"})
     assert status == 422
     assert "field 'tests' must be a list" in answer["detail"]
 
@@ -126,9 +126,9 @@ def test_a_misspelt_field_is_refused_in_the_words_of_curate_judge(service: Servi
     misspelt = {**RECORD, "time_limit": 0.2}
     [line] = judge_lines(box, [(1, json.dumps(misspelt))], run_all=False)
     assert "unknown field 'time_limit'. Did you mean 'time_limit_s'?" in line["error"]
-    status, answer, _ = service.ask("/judge", misspelt)
+    status, answer, _ = service.send_request("/judge", misspelt)
     assert (status, f"malformed record: {answer['detail']}") == (422, line["error"])
-    [lost] = service.ask("/judge", [misspelt])[1]
+    [lost] = service.send_request("/judge", [misspelt])[1]
     assert lost["error"] == line["error"]
 
 
@@ -159,14 +159,16 @@ def test_a_misspelt_field_is_refused_in_the_words_of_curate_judge(service: Servi
 def test_a_refusal_names_what_is_at_fault_as_the_request_spells_it(
     service: Service, path: str, content: Any, words: str
 ) -> None:
-    status, answer, _ = service.ask(path, content)
+    status, answer, _ = service.send_request(path, content)
     assert status == 422
     assert words in answer["detail"]
 
 
 def test_malformed_records_in_a_batch_do_not_stop_the_others(service: Service) -> None:
     broken = [{"id": True}, {**RECORD, "checker": "none"}, {**RECORD, "memory_limit_mb": 1e400}, None]
-    status, answers, _ = service.ask("/judge", json.dumps([*broken, RECORD]).replace("Infinity", "1e400").encode())
+    status, answers, _ = service.send_request(
+        "/judge", json.dumps([*broken, RECORD]).replace("Infinity", "1e400").encode()
+    )
     assert status == 200
     assert [answer["index"] for answer in answers[:4]] == [0, 1, 2, 3]
     assert all(answer["error"].startswith("malformed record: ") for answer in answers[:4])
@@ -174,7 +176,7 @@ def test_malformed_records_in_a_batch_do_not_stop_the_others(service: Service) -
 
 
 def test_a_batch_may_be_larger_than_the_queue(narrow: Service) -> None:
-    status, answers, _ = narrow.ask("/judge", [{**RECORD, "id": number} for number in range(40)])
+    status, answers, _ = narrow.send_request("/judge", [{**RECORD, "id": number} for number in range(40)])
     assert status == 200
     assert [(answer["id"], answer["verdict"]) for answer in answers] == [(n, "accepted") for n in range(40)]
 
@@ -237,12 +239,12 @@ def test_the_client_of_sandboxfusion_understands_how_a_run_ended(
 def test_a_run_that_exceeds_its_memory_has_failed_whatever_its_exit_status(service: Service) -> None:
     code = "try:\n    x = bytearray(b'x' * (300 << 20))\nexcept MemoryError: pass"
     hog = {"code": code, "language": "python", "memory_limit_MB": 100}
-    _, answer, _ = service.ask("/run_code", hog)
+    _, answer, _ = service.send_request("/run_code", hog)
     assert (answer["status"], answer["run_result"]["status"]) == ("Failed", "Finished")
     assert answer["run_result"]["return_code"] != 0
     assert answer["run_result"]["stderr"].endswith("memory limit of 100 MB exceeded\n")
-    assert service.ask("/run_code", {**hog, "memory_limit_MB": -1})[1]["status"] == "Success"
-    assert service.ask("/run_code", {**hog, "memory_limit_MB": None})[1]["status"] == "Success"
+    assert service.send_request("/run_code", {**hog, "memory_limit_MB": -1})[1]["status"] == "Success"
+    assert service.send_request("/run_code", {**hog, "memory_limit_MB": None})[1]["status"] == "Success"
 
 
 def test_files_go_in_and_come_out(service: Service) -> None:
@@ -285,7 +287,7 @@ def test_the_asynchronous_client_works_too(service: Service) -> None:
 
 
 def test_ping_answers_pong(service: Service) -> None:
-    assert service.ask("/v1/ping")[:2] == (200, "pong")
+    assert service.send_request("/v1/ping")[:2] == (200, "pong")
 
 
 @pytest.mark.parametrize(
@@ -306,7 +308,7 @@ def test_ping_answers_pong(service: Service) -> None:
 def test_requests_that_cannot_be_run_are_refused_and_do_not_count_as_failed_programs(
     service: Service, wrong: dict[str, Any]
 ) -> None:
-    status, answer, _ = service.ask("/run_code", {**ECHO, **wrong})
+    status, answer, _ = service.send_request("/run_code", {**ECHO, **wrong})
     assert status == 422
     assert answer["detail"]
 
@@ -373,9 +375,9 @@ def test_verl_retries_after_a_sandbox_failure_and_does_not_blame_the_program(bro
 
 
 def test_a_failing_sandbox_gives_no_verdict(broken: Service) -> None:
-    status, answer, _ = broken.ask("/judge", RECORD)
+    status, answer, _ = broken.send_request("/judge", RECORD)
     assert (status, answer["error"], answer["detail"]) == (503, "ExecutionLost", "the worker died")
-    status, answers, _ = broken.ask("/judge", [RECORD, {}])
+    status, answers, _ = broken.send_request("/judge", [RECORD, {}])
     assert (status, [answer["error"].split(":")[0] for answer in answers]) == (200, ["sandbox", "malformed record"])
     assert broken.metric("curate_verdicts_total") == 0
 
@@ -426,7 +428,7 @@ def is_cut_off(client: socket.socket, more: bytes) -> bool:
 
 def test_a_full_queue_turns_requests_away_and_answers_the_others_correctly(narrow: Service) -> None:
     with ThreadPoolExecutor(30) as clients:
-        answers = list(clients.map(lambda n: narrow.ask("/run_code", {**NAP, "stdin": f"{n}\n"}), range(30)))
+        answers = list(clients.map(lambda n: narrow.send_request("/run_code", {**NAP, "stdin": f"{n}\n"}), range(30)))
         served = [(n, answer) for n, (status, answer, _) in enumerate(answers) if status == 200]
         refused = [response for status, _, response in answers if status == 429]
         assert len(served) + len(refused) == 30
@@ -434,12 +436,12 @@ def test_a_full_queue_turns_requests_away_and_answers_the_others_correctly(narro
         assert served
         assert all(stdout(answer) == f"{n}\n" for n, answer in served)
         assert all(1 <= int(response.headers["retry-after"]) <= 60 for response in refused)
-        assert stdout(narrow.ask("/run_code", {**ECHO, "stdin": "still there\n"})[1]) == "still there\n"
+        assert stdout(narrow.send_request("/run_code", {**ECHO, "stdin": "still there\n"})[1]) == "still there\n"
 
 
 def test_a_request_that_waits_too_long_is_told_to_try_again(impatient: Service) -> None:
     with ThreadPoolExecutor(8) as clients:
-        answers = list(clients.map(lambda _: impatient.ask("/run_code", NAP), range(8)))
+        answers = list(clients.map(lambda _: impatient.send_request("/run_code", NAP), range(8)))
         late = [response for status, _, response in answers if status == 504]
         assert late
         assert all(int(response.headers["retry-after"]) >= 1 for response in late)
@@ -509,26 +511,26 @@ def test_malformed_requests_are_the_clients_fault(service: Service, body: bytes)
     for path in ("/judge", "/run_code", "/run", "/judge_suite"):
         if (path, body) == ("/judge", b"[]"):
             continue  # an empty batch
-        status, answer, _ = service.ask(path, body)
+        status, answer, _ = service.send_request(path, body)
         assert (path, status) == (path, 422), answer
         assert answer["detail"]
-    assert service.ask("/run_code", {**ECHO, "stdin": "x\n"})[0] == 200
+    assert service.send_request("/run_code", {**ECHO, "stdin": "x\n"})[0] == 200
 
 
 def test_lone_surrogates_are_text_like_any_other(service: Service) -> None:
-    status, answer, _ = service.ask("/run_code", {**ECHO, "code": "print('\ud800')"})
+    status, answer, _ = service.send_request("/run_code", {**ECHO, "code": "print('\ud800')"})
     assert (status, answer["status"]) == (200, "Failed")
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_content_types_that_a_web_page_may_send_without_preflight_are_refused(service: Service, kind: str) -> None:
-    assert service.ask("/run_code", {**ECHO}, headers={"content-type": kind})[0] == 415
+    assert service.send_request("/run_code", {**ECHO}, headers={"content-type": kind})[0] == 415
 
 
 def test_unknown_paths_and_methods_say_where_to_look(service: Service) -> None:
-    assert service.ask("/nothing", {})[0] == 404
-    assert service.ask("/judge")[0] == 405
-    assert "/openapi.json" in service.ask("/judge")[1]["detail"]
+    assert service.send_request("/nothing", {})[0] == 404
+    assert service.send_request("/judge")[0] == 405
+    assert "/openapi.json" in service.send_request("/judge")[1]["detail"]
 
 
 @pytest.mark.parametrize("how", ["declared", "chunked"])
@@ -540,7 +542,7 @@ def test_a_body_that_is_too_large_is_not_read_to_the_end(impatient: Service, shi
         client = raw(shielded, HEAD + b"transfer-encoding: chunked\r\n\r\n" + 17 * chunk)
     assert client.recv(65536).startswith(b"HTTP/1.1 413 ")
     assert is_cut_off(client, chunk)
-    assert impatient.ask("/v1/ping")[0] == 200
+    assert impatient.send_request("/v1/ping")[0] == 200
 
 
 def test_a_connection_survives_a_body_that_was_too_large(service: Service, shielded: Service) -> None:
@@ -562,7 +564,7 @@ def test_endless_bodies_are_cut_off_even_if_none_is_expected(shielded: Service, 
 def test_missing_bodies_are_not_awaited_for_ever_and_delay_nobody(impatient: Service, shielded: Service) -> None:
     for service, answer in ((impatient, b"HTTP/1.1 408 "), (shielded, b"")):
         slow = [raw(service, HEAD + b"content-length: 500\r\n\r\n{") for _ in range(200)]
-        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
+        assert stdout(service.send_request("/run_code", {**ECHO, "stdin": "in between\n"})[1]) == "in between\n"
         assert service.metric("curate_queue_depth") == 0
         for client in slow:
             assert received(client)[:13] == answer
@@ -574,7 +576,7 @@ def test_incomplete_heads_are_cut_off(shielded: Service) -> None:
         for sent in (b"", b"POST /run_code HTTP/1.1\r\nHost: localhost\r\nx-slow: ")
         for _ in range(50)
     ]
-    assert shielded.ask("/v1/ping")[0] == 200
+    assert shielded.send_request("/v1/ping")[0] == 200
     assert [received(client) for client in silent] == [b""] * 100
     second = raw(shielded, b"GET /v1/ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
     answer = b""
@@ -590,13 +592,13 @@ def test_endless_heads_are_cut_off(shielded: Service, sent: bytes) -> None:
     client = raw(shielded, sent)
     more = b"x: y\r\n" * 10_000 if sent.endswith(b"\n") else b"x" * 60_000
     assert is_cut_off(client, more)
-    assert shielded.ask("/v1/ping")[0] == 200
+    assert shielded.send_request("/v1/ping")[0] == 200
 
 
 def test_garbage_is_refused(service: Service) -> None:
     for garbage in (b"\0\1\2\3\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"SSH-2.0-x\r\n"):
         assert received(raw(service, garbage)).startswith(b"HTTP/1.1 400 ")
-    assert service.ask("/v1/ping")[0] == 200
+    assert service.send_request("/v1/ping")[0] == 200
 
 
 # Who is served.
@@ -612,15 +614,17 @@ def test_without_the_token_only_ping_and_health_are_answered(tmp_path: Path) -> 
             {"authorization": "Bearer"},
         ):
             health = {"service": "curate", "status": "serving", "authorized": False}
-            assert service.ask("/health", headers=headers)[:2] == (200, health)
+            assert service.send_request("/health", headers=headers)[:2] == (200, health)
             for path in ("/metrics", "/openapi.json", "/nothing"):
-                assert service.ask(path, headers=headers)[0] == 401
-            assert service.ask("/run_code", ECHO, headers=headers)[0] == 401
-            assert service.ask("/v1/ping", headers=headers)[0] == 200
+                assert service.send_request(path, headers=headers)[0] == 401
+            assert service.send_request("/run_code", ECHO, headers=headers)[0] == 401
+            assert service.send_request("/v1/ping", headers=headers)[0] == 200
         right = {"authorization": "Bearer s3cret"}
-        assert service.ask("/health", headers=right)[1]["layers"]
-        assert stdout(service.ask("/run_code", {**ECHO, "stdin": "hi\n"}, headers=right)[1]) == "hi\n"
-        assert "s3cret" not in service.greeting + service.stderr + str(service.ask("/metrics", headers=right)[1])
+        assert service.send_request("/health", headers=right)[1]["layers"]
+        assert stdout(service.send_request("/run_code", {**ECHO, "stdin": "hi\n"}, headers=right)[1]) == "hi\n"
+        assert "s3cret" not in service.greeting + service.stderr + str(
+            service.send_request("/metrics", headers=right)[1]
+        )
 
 
 def test_clients_without_token_support_send_the_token_in_the_url(guarded: Service) -> None:
@@ -637,13 +641,13 @@ def test_clients_without_token_support_send_the_token_in_the_url(guarded: Servic
 
 
 def test_the_token_may_come_from_the_environment(guarded: Service) -> None:
-    assert guarded.ask("/openapi.json")[0] == 401
-    assert guarded.ask("/openapi.json", headers={"authorization": "bearer s3cret"})[0] == 200
+    assert guarded.send_request("/openapi.json")[0] == 401
+    assert guarded.send_request("/openapi.json", headers={"authorization": "bearer s3cret"})[0] == 200
 
 
 def test_metrics_are_open_if_the_operator_says_so(guarded: Service) -> None:
     assert guarded.metric("curate_workers") > 0
-    assert guarded.ask("/openapi.json")[0] == guarded.ask("/run_code", ECHO)[0] == 401
+    assert guarded.send_request("/openapi.json")[0] == guarded.send_request("/run_code", ECHO)[0] == 401
 
 
 def refused(*options: str) -> str:
@@ -671,7 +675,7 @@ def test_a_failed_start_explains_itself(service: Service, tmp_path: Path) -> Non
 
 
 def test_health_describes_the_service(service: Service) -> None:
-    status, health, _ = service.ask("/health")
+    status, health, _ = service.send_request("/health")
     assert (status, health["service"], health["status"], health["workers"]) == (200, "curate", "serving", 2)
     assert health["layers"]["network"]
 
@@ -679,10 +683,10 @@ def test_health_describes_the_service(service: Service) -> None:
 def test_metrics_count_what_happened(single: Service) -> None:
     count = single.counts()
     for record in records():
-        single.ask("/judge", record)
-    single.ask("/run_code", LATE)
-    single.ask("/run_code", {})
-    single.ask("/secret/path", {})
+        single.send_request("/judge", record)
+    single.send_request("/run_code", LATE)
+    single.send_request("/run_code", {})
+    single.send_request("/secret/path", {})
     assert count("curate_verdicts_total", verdict="accepted") == 2
     assert count("curate_verdicts_total", verdict="compile_error") == 1
     assert count("curate_runs_total", outcome="timed_out") == 1
@@ -697,7 +701,7 @@ def test_metrics_count_what_happened(single: Service) -> None:
 
 def test_openapi_describes_what_is_asked_and_answered(service: Service) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    document = service.ask("/openapi.json")[1]
+    document = service.send_request("/openapi.json")[1]
     assert document["openapi"].startswith("3.1")
 
     def check(schema: dict[str, Any], content: Any) -> None:
@@ -721,14 +725,14 @@ def test_openapi_describes_what_is_asked_and_answered(service: Service) -> None:
         operation = document["paths"][path]["post"]
         if request != [RECORD, {}]:
             check(content(operation["requestBody"]), request)
-        status, answer, _ = service.ask(path, request)
+        status, answer, _ = service.send_request(path, request)
         assert status == 200, answer
         check(content(operation["responses"]["200"]), answer)
-        status, answer, _ = service.ask(path, {"id": "wrong"})
+        status, answer, _ = service.send_request(path, {"id": "wrong"})
         check(content(operation["responses"][str(status)]), answer)
     for path, operations in document["paths"].items():
         if "get" in operations:
-            assert service.ask(path)[0] == 200
+            assert service.send_request(path)[0] == 200
         for operation in operations.values():
             for response in operation["responses"].values():
                 for part in response["content"].values():
@@ -740,7 +744,7 @@ def test_openapi_describes_what_is_asked_and_answered(service: Service) -> None:
 
 def test_a_signal_lets_accepted_requests_finish() -> None:
     with serving("--workers", "1") as service, ThreadPoolExecutor(6) as clients:
-        asked = [clients.submit(service.ask, "/run_code", {**NAP, "stdin": f"{n}\n"}) for n in range(6)]
+        asked = [clients.submit(service.send_request, "/run_code", {**NAP, "stdin": f"{n}\n"}) for n in range(6)]
         assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 6)
         children = below(service.process.pid)
         assert children
@@ -748,14 +752,14 @@ def test_a_signal_lets_accepted_requests_finish() -> None:
         assert [stdout(each.result()[1]) for each in asked] == [f"{n}\n" for n in range(6)]
         assert service.process.wait(30) == 0
         with pytest.raises(ConnectionRefusedError):
-            service.ask("/v1/ping")
+            service.send_request("/v1/ping")
         assert not alive(children)
 
 
 def test_a_second_signal_stops_at_once_without_verdicts() -> None:
     with serving("--workers", "1") as service, ThreadPoolExecutor(5) as clients:
-        asked = [clients.submit(service.ask, "/judge", {**RECORD, "code": SLEEP["code"], "time_limit_s": 60})]
-        asked += [clients.submit(service.ask, "/run_code", SLEEP) for _ in range(4)]
+        asked = [clients.submit(service.send_request, "/judge", {**RECORD, "code": SLEEP["code"], "time_limit_s": 60})]
+        asked += [clients.submit(service.send_request, "/run_code", SLEEP) for _ in range(4)]
         assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 5)
         children = below(service.process.pid)
         service.process.send_signal(signal.SIGTERM)
@@ -768,8 +772,8 @@ def test_a_second_signal_stops_at_once_without_verdicts() -> None:
 
 
 def test_draining_is_bounded_in_time() -> None:
-    with prepared(drain_seconds=0.5) as service, ThreadPoolExecutor(5) as clients:
-        asked = [clients.submit(service.ask, "/run_code", SLEEP) for _ in range(5)]
+    with serve_with_settings(drain_seconds=0.5) as service, ThreadPoolExecutor(5) as clients:
+        asked = [clients.submit(service.send_request, "/run_code", SLEEP) for _ in range(5)]
         assert becomes(lambda: service.metric("curate_in_flight") + service.metric("curate_queue_depth") == 5)
         assert service.end() == 1
         assert {each.result()[0] for each in asked} == {504}
@@ -777,7 +781,7 @@ def test_draining_is_bounded_in_time() -> None:
 
 def test_nothing_is_left_of_a_service_that_is_killed() -> None:
     with serving("--workers", "1") as service, ThreadPoolExecutor(1) as clients:
-        asked = clients.submit(service.ask, "/run_code", SLEEP)
+        asked = clients.submit(service.send_request, "/run_code", SLEEP)
         assert becomes(lambda: len(below(service.process.pid)) >= 3)  # worker, zygote, program
         children = below(service.process.pid)
         service.end(signal.SIGKILL)
