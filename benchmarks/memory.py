@@ -23,7 +23,7 @@ from train.config import ModelConfig
 from train.learning.policy import Policy, find_layers, load_hf_config
 from train.learning.ranks import RankGroup, _create_mesh
 from train.learning.sequences import PackedRow
-from train.run.memory import GB, LiveBytes, estimate, model_without_data
+from train.run.memory import GB, LiveBytes, build_model_without_data, estimate_learner_memory
 
 _PROMPT_TOKENS = 2048
 ROWS = {"16K": 16384 + _PROMPT_TOKENS, "32K": 32768 + _PROMPT_TOKENS}
@@ -45,7 +45,7 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
         _create_mesh("cpu", 1, ranks)  # cached, since FakeTensorMode cannot create it
     with FakeTensorMode():
-        causal = model_without_data(load_hf_config(model.path), model)
+        causal = build_model_without_data(load_hf_config(model.path), model)
         policy = Policy(causal, torch.bfloat16, 1.0, autocast=ranks == 1, exact_logits=True)
         if ranks > 1:
             group = RankGroup.__new__(RankGroup)
@@ -95,7 +95,9 @@ def to_local(tensor: Any) -> torch.Tensor:
 
 def compare(folder: Path, row_tokens: int, ranks: int, *, lora_rank: int = 0) -> dict[str, float]:
     """Return the planned and the measured GB on each GPU."""
-    planned = estimate(make_model_config(folder, lora_rank), row_tokens=row_tokens, reference=False, ranks=ranks).total
+    planned = estimate_learner_memory(
+        make_model_config(folder, lora_rank), row_tokens=row_tokens, reference=False, ranks=ranks
+    ).total
     arguments = map(str, (folder, row_tokens, ranks, lora_rank))
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", *arguments]
     printed = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout

@@ -17,8 +17,8 @@ from source_rows import SUM, livecodebench_row, numinamath_row, taco_row, words,
 
 from curate.commands.main import list_command_modules, load_command, main
 from curate.recipes.reader import read_recipe
-from train.config import Config, from_table, presets
-from train.config.read import preset_table
+from train.config import Config, from_table, list_presets
+from train.config.read import read_preset
 from train.evaluation.exercises import parse_suite
 from train.evaluation.protocols.settings import PROTOCOLS
 
@@ -138,7 +138,7 @@ def run(typed: list[str]) -> str:
 
 def configuration(preset: str) -> Config:
     """Return the configuration that a preset makes of any model and dataset."""
-    table = preset_table(preset)
+    table = read_preset(preset)
     for section, key in (("model", "path"), ("data", "dataset")):
         table.setdefault(section, {})[key] = "any"
     return from_table(table)
@@ -252,11 +252,11 @@ def test_keys_and_presets_that_are_named_exist() -> None:
     assert keys <= known
     assert len(keys) > 20
     shown = README.read_text() + ARTICLES.read_text()
-    assert set(re.findall(r"(?:preset `|--preset )([\w-]+)", shown)) <= set(presets())
+    assert set(re.findall(r"(?:preset `|--preset )([\w-]+)", shown)) <= set(list_presets())
 
 
 def test_names_of_functions_classes_and_metrics_are_those_of_the_code() -> None:
     files = [path for package in ("sandbox", "rewards", "curate", "train") for path in (ROOT / package).rglob("*.py")]
     code = {name for path in files for name in re.findall(r"\w+(?:/\w+)*", path.read_text())}
-    names = {text for text in in_text(ARTICLES) if re.fullmatch(r"[A-Za-z][\w./-]*", text)} - set(presets())
+    names = {text for text in in_text(ARTICLES) if re.fullmatch(r"[A-Za-z][\w./-]*", text)} - set(list_presets())
     assert {name for name in names if name.rpartition(".")[2] not in code} == set()

@@ -13,7 +13,7 @@ from documents import PAGES, ROOT, World, blocks, commands, missing
 from benchmarks import render
 from curate.commands.main import list_command_modules, load_command
 from curate.problem import COLUMNS
-from train.config import presets
+from train.config import list_presets
 from train.run.step_metrics import METRIC_DESCRIPTIONS
 
 _LANGUAGES = {"console", "nginx", "python", "toml", "text"}
@@ -137,7 +137,7 @@ def test_the_reference_has_every_column_metric_key_and_preset(tables: ModuleType
     assert "## `[model]`" in configuration
     assert "## `[[stages]]`" in configuration
     assert "| `learning_rate` | number | `0.0003` |" in configuration
-    assert all(f" {name} |" in tables.presets() for name in presets())
+    assert all(f" {name} |" in tables.presets() for name in list_presets())
 
 
 def test_every_rendered_table_has_its_page(tables: ModuleType) -> None:

@@ -19,7 +19,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
 _LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
 
 
-def bounded_config(
+def build_bounded_config(
     app: Any,
     *,
     head_seconds: float,
@@ -37,7 +37,7 @@ def bounded_config(
     """
     return Config(
         app,
-        http=_bounded_protocol(head_seconds, response_seconds, max_connections),
+        http=_build_bounded_protocol(head_seconds, response_seconds, max_connections),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -50,7 +50,9 @@ def bounded_config(
     )
 
 
-def _bounded_protocol(head_seconds: float, response_seconds: float, max_connections: int) -> type[HttpToolsProtocol]:
+def _build_bounded_protocol(
+    head_seconds: float, response_seconds: float, max_connections: int
+) -> type[HttpToolsProtocol]:
     """Return uvicorn's protocol with these limits, which disconnects clients that exceed one."""
 
     class BoundedProtocol(HttpToolsProtocol):
@@ -69,7 +71,7 @@ def _bounded_protocol(head_seconds: float, response_seconds: float, max_connecti
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            for cycle in self._unanswered_cycles():  # uvicorn notifies only the last of them
+            for cycle in self._list_unanswered_cycles():  # uvicorn notifies only the last of them
                 cycle.disconnected = True
                 cycle.message_event.set()
             self._cancel_deadline()
@@ -107,7 +109,7 @@ def _bounded_protocol(head_seconds: float, response_seconds: float, max_connecti
             self._cancel_deadline()
             self.headers[:] = _normalize_host(self.url, self.headers)
             super().on_headers_complete()
-            self._cycles = [*self._unanswered_cycles(), self.cycle]
+            self._cycles = [*self._list_unanswered_cycles(), self.cycle]
 
         def on_body(self, body: bytes) -> None:
             self._body += len(body)
@@ -124,7 +126,7 @@ def _bounded_protocol(head_seconds: float, response_seconds: float, max_connecti
             if self.cycle.response_complete and self.cycle.more_body:
                 self._expect(_LINGER_SECONDS)
 
-        def _unanswered_cycles(self) -> list[RequestResponseCycle]:
+        def _list_unanswered_cycles(self) -> list[RequestResponseCycle]:
             return [cycle for cycle in self._cycles if not cycle.response_complete]
 
         def _expect(self, seconds: float) -> None:

@@ -53,7 +53,7 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def status(self) -> int | None:
+    def poll(self) -> int | None:
         """Return the exit status, negative for a signal, or None while the process runs.
 
         The process is not reaped before `end`: it keeps its id, so that `end` cannot reach another process group.
@@ -68,7 +68,7 @@ class Child:
     def wait(self, seconds: float = inf) -> None:
         """Wait until the process exits, for at most `seconds`."""
         until = time.monotonic() + seconds
-        while self.status() is None and time.monotonic() < until:
+        while self.poll() is None and time.monotonic() < until:
             time.sleep(_POLL_SECONDS)
 
     def end(self) -> None:
@@ -82,7 +82,7 @@ class Child:
 
     def exit_reason(self) -> str:
         """Return the signal that killed the process, or the last line of its log."""
-        status = self.status()
+        status = self.poll()
         if status is not None and status < 0:
             return f"killed by signal {-status}"
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
@@ -106,7 +106,7 @@ class RestartBudget:
         return True
 
 
-def _main(module: str, *arguments: str) -> None:
+def _run_module(module: str, *arguments: str) -> None:
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     from curate.errors import CurateError  # here, because the thread must not wait for slow imports
     from sandbox import SandboxError
@@ -128,4 +128,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _run_module(*sys.argv[1:])

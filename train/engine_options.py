@@ -126,7 +126,7 @@ class EngineOptions:
                 f"only a server takes --request {', '.join(self.request.fields)}. Give its address: --base-url URL."
             )
 
-    def server_concurrency(self) -> int | None:
+    def get_server_concurrency(self) -> int | None:
         """Return the concurrency for a server, None for the default. Raises ConfigError for options of vLLM."""
         for name in self.vllm:
             raise ConfigError(

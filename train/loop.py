@@ -20,7 +20,7 @@ from train.asynchronous.journal import FOLDER, GroupsOfCheckpoint, RunJournal
 from train.asynchronous.lockstep import LockstepPipeline
 from train.asynchronous.pipeline import Pipeline, open_controller
 from train.config import Config
-from train.config.checks import config_warnings
+from train.config.checks import find_config_warnings
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.interrupts import defer_interrupts, handle_signals, interrupt_requested
 from train.learning.learner import Learner
@@ -55,7 +55,7 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
 
     Raises TrainError, CurateError or SandboxError. Saved files stay valid.
     """
-    for doubt in config_warnings(config):
+    for doubt in find_config_warnings(config):
         log.warning("%s", doubt)
     with _open_learner(config) as (learner, stack):
         if learner is None:
@@ -234,7 +234,7 @@ class Trainer:
             self._publish(self._last_progress.step)
             self._evaluations.resume(self._last_progress.step)
             if self._last_progress.step == 0:
-                self._metrics.log(0, self._evaluations.after_step(0, self._schedule.max_tokens))
+                self._metrics.log(0, self._evaluations.evaluate_if_due(0, self._schedule.max_tokens))
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._saving is not None and self._saving.done():
@@ -257,33 +257,35 @@ class Trainer:
         groups, updates = self._learn_from_batch(step)
         counts = self._pipeline.signal_counts
         if all(math.isnan(rollout.reward) for group in groups for rollout in group):
-            raise RolloutError(_no_signal_message(step, counts))
+            raise RolloutError(_describe_missing_signal(step, counts))
         if self._config.objective.reference_steps and step % self._config.objective.reference_steps == 0:
             self._learner.update_reference()
         self._pipeline.wait_for_sampling()
         self._evaluations.wait_for_engine()
-        reward_metrics = self._reward_training.after_step(step) if self._reward_training else {}
+        reward_metrics = self._reward_training.train_if_due(step) if self._reward_training else {}
         metrics = {
             **reward_metrics,
-            **step_metrics.update_metrics(updates),
-            **step_metrics.batch_metrics(groups, version=step - 1, tokens_before=self._last_progress.num_tokens),
+            **step_metrics.combine_update_metrics(updates),
+            **step_metrics.compute_batch_metrics(
+                groups, version=step - 1, tokens_before=self._last_progress.num_tokens
+            ),
             **{f"filter/{name}": float(n) for name, n in sorted(counts.items())},
             **self._publish(step, groups),
             "stage": float(self._schedule.index),
-            **self._time_metrics(groups, self._timeline.clock() - start_time),
+            **self._compute_time_metrics(groups, self._timeline.clock() - start_time),
             **self._pipeline.collect_metrics(),
         }
         clipped_ratio = metrics["completions/clipped_ratio"]
         if self._schedule.advance(step, clipped_ratio):
             self._pipeline.set_max_tokens(self._schedule.max_tokens)
             log.info("completions may now have %d tokens", self._schedule.max_tokens)
-        metrics |= self._evaluations.after_step(step, self._schedule.max_tokens)
+        metrics |= self._evaluations.evaluate_if_due(step, self._schedule.max_tokens)
         with defer_interrupts():
             self._record_step(step, metrics, groups)
         is_truncated = clipped_ratio >= self._config.run.max_truncated_share
         self._truncated_steps = self._truncated_steps + 1 if is_truncated else 0
         if self._truncated_steps >= _MAX_TRUNCATED_STEPS:
-            raise RolloutError(_truncation_message(step, clipped_ratio))
+            raise RolloutError(_describe_truncation(step, clipped_ratio))
 
     def _learn_from_batch(self, step: int) -> tuple[list[Group], list[dict[str, float]]]:
         """Train on the groups of this step as they arrive; return the groups, and the metrics of each update."""
@@ -291,7 +293,7 @@ class Trainer:
         updates: list[dict[str, float]] = []
         self._train_seconds = 0.0
         for minibatches in self._pipeline.yield_minibatches(step):
-            self._evaluations.on_engine_idle()
+            self._evaluations.begin_idle_evaluation()
             start_time = self._timeline.clock()
             metrics = self._learn(step, minibatches)
             self._train_seconds += self._timeline.clock() - start_time
@@ -307,9 +309,9 @@ class Trainer:
             engine = self._config.engine
             check_mismatch(metrics, step=step, alarm=engine.mismatch_alarm, fail_above=engine.mismatch_stop)
 
-    def _time_metrics(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
+    def _compute_time_metrics(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
         return {
-            **self._performance.step_metrics(groups, train_seconds=self._train_seconds, step_seconds=seconds),
+            **self._performance.compute_step_metrics(groups, train_seconds=self._train_seconds, step_seconds=seconds),
             "step_time": seconds,
             "idle/trainer": self._pipeline.wait_seconds / seconds,
             "idle/sampler": max(1 - self._pipeline.sampling_seconds / seconds, 0.0),  # nan stays nan
@@ -382,7 +384,7 @@ class Trainer:
         saving, self._saving = self._saving, None
         if saving is not None:
             saving.result()
-            self._pipeline.on_checkpoint_saved(checkpoint.oldest_step(self._folder))
+            self._pipeline.on_checkpoint_saved(checkpoint.find_oldest_step(self._folder))
 
     def _save_after_failure(self, error: BaseException) -> None:
         """Save the last complete step, from the learner's snapshot if the next step changed the weights."""
@@ -410,7 +412,7 @@ def _load_tokenizer(path: str) -> Any:
     return AutoTokenizer.from_pretrained(str(Path(path).expanduser()))
 
 
-def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
+def _describe_missing_signal(step: int, counts: Mapping[str, int]) -> str:
     message = (
         f"step {step}: no group with a signal in {counts['rounds']} rounds: {counts['none']} groups solved by no "
         f"completion, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
@@ -422,7 +424,7 @@ def _no_signal_message(step: int, counts: Mapping[str, int]) -> str:
     return f"{message} Choose problems that this model solves sometimes: curate difficulty, --solve-rate. {_SAVE_HINT}"
 
 
-def _truncation_message(step: int, clipped_ratio: float) -> str:
+def _describe_truncation(step: int, clipped_ratio: float) -> str:
     return (
         f"step {step}: {clipped_ratio:.0%} of the completions are truncated, for {_MAX_TRUNCATED_STEPS} steps now, so "
         "there is nothing left to learn from. Start another run, with a lower optimizer.learning_rate or a higher "

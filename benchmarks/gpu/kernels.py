@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.gpu.setup import SMALL, Work, make_model, make_small_batch, open_learner, update
 from train.learning.attention import packed_attention
-from train.learning.logprob import logprob_and_entropy
+from train.learning.logprob import compute_logprob_and_entropy
 
 LENGTHS = ((300, 17, 1, 250), (1, 40), (513,), (64, 128, 128))  # of prompts, each with its answers
 HEADS, KEY_HEADS, WIDTH = 12, 2, 128  # of the 1.5B
@@ -46,7 +46,7 @@ def _report_logprobs(work: Work, device: str) -> None:
     tensors, targets_T = [torch.randn(TOKENS, HIDDEN), torch.randn(WORDS, HIDDEN) / 8], torch.randint(WORDS, (TOKENS,))
 
     def score(hidden_TD: Tensor, head_VD: Tensor) -> Tensor:
-        return logprob_and_entropy(hidden_TD, head_VD, targets_T.to(hidden_TD.device), exact=True)[0]
+        return compute_logprob_and_entropy(hidden_TD, head_VD, targets_T.to(hidden_TD.device), exact=True)[0]
 
     exact, ours = (_compute_gradients(score, tensors, torch.bfloat16, each) for each in ("cpu", device))
     logp_error = (ours[0] - exact[0]).abs().max().item()

@@ -8,12 +8,12 @@ import torch
 
 from benchmarks.gpu.setup import Work, draw_token_ids, make_sequence, open_learner, time_call, update
 from train.config import Config
-from train.learning.flops import forward_flops, training_flops
+from train.learning.flops import count_forward_flops, count_training_flops
 from train.learning.learner import Learner
 from train.learning.policy import load_hf_config
 from train.learning.sequences import TrainingSequence
-from train.run.memory import GB, Machines, memory_needs
-from train.run.step_metrics import peak_flops
+from train.run.memory import GB, Machines, estimate_memory_needs
+from train.run.step_metrics import get_peak_flops
 
 ROWS = (1, 1, 8, 8)  # completions in each row
 GIB = 2**30
@@ -38,8 +38,8 @@ def main(work: Work) -> None:
         seconds, metrics = time_update(learner, batch)
         work.report(update_tokens_per_second=n_tokens / seconds, repeated_kl=metrics["mismatch/kl"])
         work.report(grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
-        flops = training_flops(forward_flops(load_hf_config(run.model.path)), run).total(lengths)
-        peak = 0.0 if work.on_cpu else peak_flops(torch.cuda.get_device_name())
+        flops = count_training_flops(count_forward_flops(load_hf_config(run.model.path)), run).compute_total(lengths)
+        peak = 0.0 if work.on_cpu else get_peak_flops(torch.cuda.get_device_name())
         work.report(update_mfu=flops / seconds / peak if peak else None)
     with work.catch_errors():
         report_peak(work, run)
@@ -92,4 +92,4 @@ def report_peak(work: Work, run: Config) -> None:
 def plan_memory(run: Config, role: str) -> dict[str, float]:
     """Return the bytes that `curate train` plans for a role, by purpose."""
     gpu_gb = torch.cuda.get_device_properties(0).total_memory / GB if torch.cuda.is_available() else 80.0
-    return next(need.bytes_by_purpose for need in memory_needs(run, Machines(1, gpu_gb)) if need.scope == role)
+    return next(need.bytes_by_purpose for need in estimate_memory_needs(run, Machines(1, gpu_gb)) if need.scope == role)

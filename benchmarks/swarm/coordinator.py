@@ -34,7 +34,7 @@ from train.asynchronous.messages import (
     pack_logprobs,
     pack_tokens,
 )
-from train.bounded_http import bounded_config
+from train.bounded_http import build_bounded_config
 from train.sampling.engine_spec import EngineSpec
 from train.sampling.protocol import SamplingParams
 from train.swarm.broadcast.manifest import LatestVersion
@@ -108,7 +108,7 @@ def serve(folder: Path) -> None:
     app = CoordinatorApp(coordinator, RUN_KEY, start=START, files=files, page_token="x", calls_per_second=1e6)
     listener = listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
-    config = bounded_config(app, head_seconds=10, response_seconds=60, keep_alive_seconds=60, stop_seconds=2)
+    config = build_bounded_config(app, head_seconds=10, response_seconds=60, keep_alive_seconds=60, stop_seconds=2)
     uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -26,7 +26,7 @@ from benchmarks.model_sizes import qwen2_5
 from benchmarks.record import describe_machine, save_results
 from benchmarks.tiny_training import VLLM_ON_CPU
 from train.asynchronous.messages import Lease
-from train.learning.flops import attention_pairs
+from train.learning.flops import count_attention_pairs
 from train.planning.engine import GPUS, estimate_engine_timings
 from train.sampling.commitment import compute_commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
@@ -113,7 +113,7 @@ def estimate_verification_share() -> dict[str, dict[str, float]]:
             rates.step_seconds_per_completion + context * rates.step_seconds_per_context_token
         )
         sample = answer * step / at_once + prompt * rates.prefill_seconds_per_token
-        pairs = attention_pairs(prompt, [answer])
+        pairs = count_attention_pairs(prompt, [answer])
         verify = answer * rates.step_seconds_per_completion + prompt * rates.prefill_seconds_per_token
         verify += pairs * rates.prefill_seconds_per_pair
         found[name] = {"verification_share": round(verify / sample, 4)}

@@ -19,7 +19,7 @@ from pathlib import Path
 from parts import Swarm
 from processes import run
 
-from train.run.model_card import MODEL_FOLDER, weights_digest
+from train.run.model_card import MODEL_FOLDER, compute_weights_digest
 from train.swarm.messages import SwarmStatus
 
 HERE = Path(__file__).parent
@@ -117,7 +117,7 @@ def _find_faults(swarm: Swarm, status: SwarmStatus, detected: set[str], replay: 
         reasons = set(node.reasons) - {"", "late", "freed", "expired"} if node is not None else set()
         if node is None or reasons:
             faults.append(f"{name} is honest, but {'has not joined' if node is None else f'was rejected: {reasons}'}")
-    if weights_digest(swarm.run / MODEL_FOLDER) != weights_digest(replay / MODEL_FOLDER):
+    if compute_weights_digest(swarm.run / MODEL_FOLDER) != compute_weights_digest(replay / MODEL_FOLDER):
         faults.append(f"a replay of the journal of {swarm.run} gives other weights: {replay}")
     return faults
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.types import ASGIApp
 
 from sandbox.service.listener import listen
-from train.bounded_http import bounded_config
+from train.bounded_http import build_bounded_config
 from train.swarm.broadcast.manifest import LatestVersion, sign_latest
 from train.swarm.broadcast.origin import Origin
 from train.swarm.broadcast.relay_client import RelayClient
@@ -77,7 +77,7 @@ def honest(handler: BaseHTTPRequestHandler, content: bytes | None) -> None:
 def serving(app: ASGIApp) -> Iterator[int]:
     """Serve an application as a relay does, and yield the port."""
     listener = listen("127.0.0.1", 0)
-    config = bounded_config(app, head_seconds=10, response_seconds=10, keep_alive_seconds=10, stop_seconds=1)
+    config = build_bounded_config(app, head_seconds=10, response_seconds=10, keep_alive_seconds=10, stop_seconds=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -7,9 +7,9 @@ import pytest
 from sandbox import Limits, Outcome, Program, SandboxOptions
 from train import config
 from train.config import Config, DataConfig, ModelConfig, SandboxConfig, with_sandbox
-from train.config.checks import config_warnings
+from train.config.checks import find_config_warnings
 from train.config.describe import describe_sections
-from train.config.read import preset_table
+from train.config.read import read_preset
 from train.errors import ConfigError
 from train.rollouts.rewards import open_sandbox
 
@@ -24,9 +24,9 @@ def test_keys_that_a_file_leaves_out_have_their_defaults(file):
     assert config.read_config(file(SMALL)) == Config(ModelConfig("m"), DataConfig("d"))
 
 
-@pytest.mark.parametrize("name", config.presets())
+@pytest.mark.parametrize("name", config.list_presets())
 def test_a_preset_holds_only_what_differs_from_the_defaults(name):
-    table = preset_table(name)
+    table = read_preset(name)
     for section in describe_sections():
         values = table.get(section.name, {})
         for part in values if isinstance(values, list) else [values]:
@@ -104,7 +104,7 @@ def test_a_function_can_stand_for_the_whole_section_of_rewards(file):
 def test_datasets_are_mixed_by_tables_of_their_own(file):
     text = SMALL + 'weight = 3\n[[data.mixture]]\ndataset = "e.jsonl"\n[[data.mixture]]\ndataset = "f"\nweight = 0.5\n'
     read = config.read_config(file('preset = "deepcoder-16k"\n' + text))
-    assert read.data.parts() == [("d", 3.0), ("e.jsonl", 1.0), ("f", 0.5)]
+    assert read.data.list_datasets() == [("d", 3.0), ("e.jsonl", 1.0), ("f", 0.5)]
     assert config.from_table(config.as_table(read)) == read
 
 
@@ -116,7 +116,7 @@ def test_set_takes_a_bare_word_as_a_string(file):
 
 
 def test_a_written_configuration_is_read_back_unchanged(file):
-    for name in config.presets():
+    for name in config.list_presets():
         read = config.read_config(file(f'preset = "{name}"\n{SMALL}'))
         assert config.from_table(config.as_table(read)) == read
 
@@ -231,7 +231,7 @@ def test_only_asynchronous_runs_have_answers_that_can_be_interrupted(file):
 @pytest.mark.parametrize(("staleness", "words"), [(4, []), (5, ["--set rollout.staleness=4"])])
 def test_more_staleness_than_is_proven_is_doubted(staleness, words, file):
     read = config.read_config(file(SMALL), [*ASYNC, f"rollout.staleness={staleness}", "engine.gpus=[1]"])
-    assert [word for word, doubt in zip(words, config_warnings(read), strict=True) if word in doubt] == words
+    assert [word for word, doubt in zip(words, find_config_warnings(read), strict=True) if word in doubt] == words
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_more_staleness_than_is_proven_is_doubted(staleness, words, file):
 )
 def test_two_engines_that_need_more_than_a_gpu_are_doubted(changes, n, file):
     beside = ["evaluation.where=own", 'evaluation.suites=["lcb"]', *changes]
-    found = list(config_warnings(config.read_config(file(SMALL), beside)))
+    found = list(find_config_warnings(config.read_config(file(SMALL), beside)))
     assert len(found) == n
     assert all("take 140% of the memory together" in doubt for doubt in found)
 
@@ -250,7 +250,7 @@ def test_two_engines_that_need_more_than_a_gpu_are_doubted(changes, n, file):
     [([], 0), (["rollout.pipeline=one-off"], 1), (ASYNC, 1), ([*ASYNC, "engine.gpus=[1]"], 0)],
 )
 def test_an_engine_that_works_while_the_learner_has_its_gpu_is_doubted(changes, n, file):
-    found = list(config_warnings(config.read_config(file(SMALL), changes)))
+    found = list(find_config_warnings(config.read_config(file(SMALL), changes)))
     assert ["--set rollout.pipeline=sync" in doubt for doubt in found] == [True] * n
 
 
@@ -291,7 +291,9 @@ def test_options_of_the_command_replace_the_section_and_another_backend_drops_th
     )
     assert with_sandbox(config, {}) == config
     assert with_sandbox(config, {"backend": "local"}).sandbox == SandboxConfig(workers=3)
-    assert with_sandbox(config, {"workers": 5}).sandbox.options() == SandboxOptions("ray", "head:6379", workers=5)
+    assert with_sandbox(config, {"workers": 5}).sandbox.to_sandbox_options() == SandboxOptions(
+        "ray", "head:6379", workers=5
+    )
     with pytest.raises(ConfigError, match="sandbox: an image is for the backend docker, not for ray"):
         with_sandbox(config, {"image": "mine"})
 

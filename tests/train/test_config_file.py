@@ -10,14 +10,14 @@ from curate.prompt import PromptFormat
 from curate.recipes.toml_writer import format_toml_value
 from train import config
 from train.config import DataConfig, ModelConfig
-from train.config.describe import describe_sections, template_lines
+from train.config.describe import describe_sections, format_template
 from train.errors import ConfigError
 
 SMALL = '[model]\npath = "m"\n[data]\ndataset = "d"\n'
 REQUIRED = ["model.path=m", "data.dataset=d"]
 
 
-@pytest.mark.parametrize("preset", [None, *config.presets()])
+@pytest.mark.parametrize("preset", [None, *config.list_presets()])
 def test_a_printed_configuration_gives_the_same_run(preset, file):
     words = [] if preset is None else ["--preset", preset]
     printed = curate("config", "train", *words, check=True)
@@ -27,8 +27,8 @@ def test_a_printed_configuration_gives_the_same_run(preset, file):
 
 def test_the_keys_that_must_be_filled_in_are_comments(file):
     with pytest.raises(ConfigError, match=r"model\.path is missing"):
-        config.read_config(file("\n".join(template_lines())))
-    assert '# path = ""  # required: a folder, or the name of a model on the Hub' in template_lines()
+        config.read_config(file("\n".join(format_template())))
+    assert '# path = ""  # required: a folder, or the name of a model on the Hub' in format_template()
 
 
 def test_an_unknown_preset_is_explained():

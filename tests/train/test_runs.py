@@ -26,7 +26,7 @@ from rewards.reward import Reward
 from train import loop
 from train.asynchronous.events import ResultReceived, ResultScored, SegmentStarted
 from train.asynchronous.messages import SampleResult, pack_logprobs, pack_tokens
-from train.config import ModelConfig, presets
+from train.config import ModelConfig, list_presets
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
 from train.learning.learner import Learner
 from train.run import checkpoint
@@ -135,7 +135,7 @@ def test_a_run_whose_answers_are_all_cut_off_ends_with_an_explanation(small, tmp
         trained(small, tmp_path / "run", "stages.0.max_tokens=3", "run.steps=9", "objective.overlong=none")
 
 
-@pytest.mark.parametrize("preset", presets())
+@pytest.mark.parametrize("preset", list_presets())
 def test_an_update_with_the_objective_and_optimizer_of_a_preset_changes_the_weights(preset, small, tmp_path):
     small.write_text(f"preset = '{preset}'\n[model]\npath = 'x'\n[data]\ndataset = 'x'\n")
     settings = small_runs.read(small, "optimizer.row_tokens=256")
@@ -150,7 +150,7 @@ def test_an_update_with_the_objective_and_optimizer_of_a_preset_changes_the_weig
 
 
 @pytest.mark.parametrize(
-    "preset", ["areal", *(pytest.param(name, marks=pytest.mark.thorough) for name in presets() if name != "areal")]
+    "preset", ["areal", *(pytest.param(name, marks=pytest.mark.thorough) for name in list_presets() if name != "areal")]
 )
 def test_a_preset_trains_once_its_sizes_are_small(preset, small, tmp_path, tiny_model, six_problems):
     paths = f"[model]\npath = '{tiny_model}'\n[data]\ndataset = '{six_problems}'\ninclude = ['unverified']\n"

@@ -54,7 +54,7 @@ from train.asynchronous.messages import (
     unpack_tokens,
 )
 from train.errors import ControllerUnreachable, RolloutError
-from train.rollouts.groups import Group, SubmitForReward, steps_in_tokens
+from train.rollouts.groups import Group, SubmitForReward, convert_steps_to_tokens
 from train.sampling.protocol import Prompt
 from train.weights.manifest import WeightManifest
 
@@ -345,7 +345,7 @@ class Controller:
             }
 
     def count_signals(self) -> dict[str, int]:
-        """Count groups by `group_signal`: groups in the last batch, and groups rejected while it was filled."""
+        """Count groups by `classify_group_signal`: groups in the last batch, and groups rejected while it was filled."""
         with self._changed:
             return dict(self._metrics.signal_counts)
 
@@ -562,7 +562,7 @@ class Controller:
                         scored.verdict,
                         scored.seconds,
                         scored.parts,
-                        steps_in_tokens(scored.steps, text, tokens, self._decode),
+                        convert_steps_to_tokens(scored.steps, text, tokens, self._decode),
                     )
                 )
                 if group is not None and group.state is GroupState.SCORED:

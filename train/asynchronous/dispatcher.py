@@ -17,7 +17,7 @@ from train.asynchronous.group_states import Groups, GroupState, OpenGroup
 from train.asynchronous.leases import LeaseTable
 from train.asynchronous.messages import Lease, pack_tokens
 from train.errors import RolloutError, recovery_hint
-from train.rollouts.groups import Group, sample_seed, signal_from_rewards
+from train.rollouts.groups import Group, classify_signal, derive_sample_seed
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.protocol import SamplingParams
 
@@ -88,11 +88,11 @@ def find_rejection_reason(group: OpenGroup, signal: str, settings: ControllerSet
 
 
 def classify_group(group: OpenGroup, settings: ControllerSettings) -> str:
-    """Return a scored group's signal (train.rollouts.groups.signal_from_rewards); "lost" if it has no completions."""
+    """Return a scored group's signal (train.rollouts.groups.classify_signal); "lost" if it has no completions."""
     if not group.results:
         return "lost"
     step_rewards = group.step_rewards() if settings.process_supervision else ()
-    return signal_from_rewards(
+    return classify_signal(
         group.compute_task_rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=step_rewards
     )
 
@@ -302,7 +302,8 @@ class Dispatcher:
         )
         self._open[pending.group] = prompt
         seeds = tuple(
-            sample_seed(self._seed, pending.position, number) for number in range(settings.completions_per_prompt)
+            derive_sample_seed(self._seed, pending.position, number)
+            for number in range(settings.completions_per_prompt)
         )
         params = SamplingParams(settings.temperature, 1.0, self.max_tokens, logprobs=True)
         seconds = self._leases.grant((pending.group, pending.attempt), worker, now)

@@ -84,7 +84,7 @@ class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
 
 
 class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
-    """The acceptance of a group as trainable, once all completions are scored. signal: see `group_signal`."""
+    """The acceptance of a group as trainable, once all completions are scored. signal: see `classify_group_signal`."""
 
     group: int
     attempt: int

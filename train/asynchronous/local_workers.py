@@ -94,7 +94,7 @@ class LocalWorkers:
         try:
             while not self._closing.wait(_POLL_SECONDS):
                 for number, child in enumerate(self._children):
-                    if child.status() not in (None, 0) and not self._closing.is_set():
+                    if child.poll() not in (None, 0) and not self._closing.is_set():
                         self._restart(number)
         except ControllerUnreachable:
             return  # the run has stopped, and the trainer reports why

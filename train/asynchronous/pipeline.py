@@ -45,7 +45,7 @@ class Pipeline:
     before the first step.
 
     sampler           samples with the newest weights, for evaluation
-    signal_counts     groups of this step's batch by `group_signal`; and "rounds"
+    signal_counts     groups of this step's batch by `classify_group_signal`; and "rounds"
     wait_seconds      time that the trainer waited for groups in this step
     sampling_seconds  time that the sampler was busy in this step; nan if unknown
     """

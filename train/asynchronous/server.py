@@ -52,7 +52,7 @@ from train.asynchronous.messages import (
     ReleaseRequest,
     SubmitRequest,
 )
-from train.bounded_http import bounded_config
+from train.bounded_http import build_bounded_config
 from train.errors import ConfigError, ControllerUnreachable, RunError
 from train.sampling.engine_spec import EngineSpec
 from train.weights.manifest import WeightManifest
@@ -105,7 +105,7 @@ class ControllerServer:
         self._app = ControllerApp(controller, spec, run=run, host=host, token=token)
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._listener.getsockname()[1]}"
         self._server = uvicorn.Server(
-            bounded_config(
+            build_bounded_config(
                 self._app,
                 head_seconds=_HEAD_SECONDS,
                 response_seconds=_RESPONSE_TIMEOUT_SECONDS,

@@ -141,7 +141,7 @@ def sample_models(
     if sample_affecting := engine_options.sample_affecting_options():
         overrides = {**overrides, "engine": sample_affecting}
     if base_url is not None:
-        engine_options.server_concurrency()
+        engine_options.get_server_concurrency()
     else:
         engine_options.refuse_request_fields()
         Dataset(dataset).require_problems()

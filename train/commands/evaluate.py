@@ -212,7 +212,7 @@ def command(
             engine_options.refuse_request_fields()
             check_model(name, revision)
         else:
-            engine_options.server_concurrency()
+            engine_options.get_server_concurrency()
         given = {**overrides, "stop": stop or None}
         trust, chosen = TrustPolicy.from_choices(include), languages or PYTHON_ONLY
         jobs = []

@@ -93,7 +93,7 @@ def command(
             wanted = [Convention(name) for name in conventions] or list(described.conventions)
             problems = [problem for problem in PROBLEMS if problem.convention in wanted]
             calibration = calibrate(judge, described, problems)
-        extra_classes = () if dataset is None else _row_classes(dataset, calibration)
+        extra_classes = () if dataset is None else _make_dataset_probes(dataset, calibration)
         attempts = list(
             plan_attempts(
                 calibration.scales,
@@ -141,7 +141,7 @@ def command(
     sys.exit(1 if any(result.finding in (Finding.REWARDED, Finding.OUTAGE) for result in results) else 0)
 
 
-def _row_classes(location: Path, calibration: "Calibration") -> "tuple[ProbeClass, ...]":
+def _make_dataset_probes(location: Path, calibration: "Calibration") -> "tuple[ProbeClass, ...]":
     """Make probes from a dataset. Raises CurateError, UnusableTarget or SandboxError."""
     from curate.dataset.dataset import Dataset
     from curate.dataset.location import resolve_dataset_folder

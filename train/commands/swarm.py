@@ -88,21 +88,21 @@ def status_command(folder: Path) -> None:
         (
             node.node.hex()[:16], node.state, node.engine, str(node.loaded_version), f"{node.seen_seconds_ago:.0f} s",
             str(node.leases), str(node.n_granted), str(node.accepted), str(node.earned), str(node.stake),
-            _counts(node.reasons),
+            _format_counts(node.reasons),
         )
         for node in status.nodes
     ])  # fmt: skip
     click.echo(f"{status.run}, version {status.version}, {status.verifiers} verifiers")
-    click.echo(f"leases: {_counts(status.lease_counts) or 'none'}")
+    click.echo(f"leases: {_format_counts(status.lease_counts) or 'none'}")
     verdicts = {reason or "accepted": n for reason, n in status.verdict_counts.items()}
-    click.echo(f"verdicts: {_counts(verdicts) or 'none'}")
+    click.echo(f"verdicts: {_format_counts(verdicts) or 'none'}")
     for url, version in sorted(status.relays.items()):
         click.echo(f"relay {url}: {'no answer' if version < 0 else f'version {version}'}")
     click.echo(f"ledger: {status.n_entries} entries, the last is {status.ledger_head.hex()}")
     click.echo(f"page: {page}")
 
 
-def _counts(counts: Mapping[Any, int]) -> str:
+def _format_counts(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{name} {n}" for name, n in sorted(counts.items()))
 
 
@@ -232,7 +232,7 @@ def coordinator(
         token = os.environ.get(TOKEN_VARIABLE) or None
         measured = {} if bars is None else read_thresholds(bars)  # before waiting for the run
 
-        def settings(controller: "ControllerClient") -> "SwarmSettings":
+        def build_settings(controller: "ControllerClient") -> "SwarmSettings":
             spec = controller.fetch_engine_spec()
             return SwarmSettings(
                 run=sanitize_run_name(spec.run),
@@ -245,7 +245,7 @@ def coordinator(
 
         run_coordinator(
             CoordinatorOptions(folder, url, token, listen, public_url, relays, store),
-            settings,
+            build_settings,
             on_ready=lambda here, page: click.echo(
                 f"listening on {here}\nstatus: {page}\ninvite nodes: curate swarm invite {folder}"
             ),
@@ -322,7 +322,7 @@ def audit_command(folder: Path, seen: str, public_key: str) -> None:
         (
             node.hex()[:16], account.state, str(account.n_leases), str(account.verdict_counts.get("accepted", 0)),
             f"{account.reputation:.2f}", str(account.earned), str(account.stake),
-            _counts(account.reason_counts),
+            _format_counts(account.reason_counts),
         )
         for node, account in found.accounts.nodes.items()
     ]  # fmt: skip

@@ -115,13 +115,13 @@ def command(
     def open_folder(settings: "Config") -> AbstractContextManager[None]:
         return open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext()
 
-    def advice(error: Exception) -> str:
+    def describe_recovery(error: Exception) -> str:
         return "" if dry_run else f"{recovery_hint(error)}; --resume continues."
 
     interruption = report_interruption(f"--resume continues from the last checkpoint in {run}")
     with (
         report_user_errors(TrainError, CurateError, SandboxError),
-        report_user_errors(OSError, advice=advice),
+        report_user_errors(OSError, advice=describe_recovery),
         interruption if is_first_rank else _end_silently(),
     ):
         if recorded:
@@ -184,19 +184,19 @@ def _replay(
     from train.asynchronous.journal import format_audit
     from train.config import with_overrides
     from train.run.folder import read_stored_config
-    from train.run.model_card import MODEL_FOLDER, weights_digest
+    from train.run.model_card import MODEL_FOLDER, compute_weights_digest
 
     if run.resolve() == recorded.resolve():
         raise ConfigError(f"{recorded} would be replaced by its own replay. Choose another --out.")
     settings = with_overrides(read_stored_config(recorded), changes)
-    before = weights_digest(recorded / MODEL_FOLDER)
+    before = compute_weights_digest(recorded / MODEL_FOLDER)
     if is_first_rank:
         for line in format_audit(recorded, staleness=settings.rollout.staleness):
             click.echo(line)
     with open_folder(settings):
         loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
     if is_first_rank:
-        again = weights_digest(run / MODEL_FOLDER)
+        again = compute_weights_digest(run / MODEL_FOLDER)
         relation, rest = ("the same weights as", "") if before == again else ("other weights than", f", not {before}")
         click.echo(f"model in {run / MODEL_FOLDER}, {relation} {recorded / MODEL_FOLDER}: {again}{rest}")
 
@@ -225,21 +225,23 @@ def _read_settings(
 
     settings = read()
     evaluates = settings.evaluation.dataset or settings.evaluation.suites
-    if evaluates or not all(is_prompt_file(dataset) for dataset, _ in settings.data.parts()):
+    if evaluates or not all(is_prompt_file(dataset) for dataset, _ in settings.data.list_datasets()):
         require_extra("data")  # a file of prompts needs only the extra "train"
     check_model(settings.model.path)
     check_tokenizer(settings.model.path)
     if machines:
-        from train.run.fit import changed_values, fit_config
+        from train.run.fit import find_changed_values, fit_config
 
         dtype = ("model.dtype=bfloat16",) * bool(machines.gpus)
         settings = fit_config(lambda changes: read((*dtype, *changes)), machines)
         if os.environ.get("RANK", "0") == "0":
-            for name, value in changed_values(read(), settings).items():
+            for name, value in find_changed_values(read(), settings).items():
                 click.echo(f"--gpus {machines.gpus}: {name} = {json.dumps(value)}")
     settings = with_sandbox(settings, sandbox)
-    given = settings.sandbox.options()
-    packages = chain.from_iterable(with_packages(given, dataset).packages for dataset, _ in settings.data.parts())
+    given = settings.sandbox.to_sandbox_options()
+    packages = chain.from_iterable(
+        with_packages(given, dataset).packages for dataset, _ in settings.data.list_datasets()
+    )
     options = replace(given, packages=tuple(dict.fromkeys(packages)))
     sha256 = settings.sandbox.packages_sha256 or compute_fingerprint(options.find_packages())
     settings = with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
@@ -344,8 +346,8 @@ def for_training(preset: str | None) -> None:
 
     You only need to fill in model.path and data.dataset: curate config train --preset deepcoder-16k > run.toml
     """
-    from train.config.describe import template_lines
+    from train.config.describe import format_template
 
     with report_user_errors(ConfigError):
-        lines = list(template_lines(preset))
+        lines = list(format_template(preset))
     click.echo("\n".join(lines))

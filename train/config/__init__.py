@@ -10,7 +10,7 @@ Begin with sections.py, which has all keys with defaults, units and reasons, and
 Config. presets/ has the values of published recipes.
 """
 
-from train.config.read import as_table, from_table, presets, read_config, with_overrides, with_sandbox
+from train.config.read import as_table, from_table, list_presets, read_config, with_overrides, with_sandbox
 from train.config.sections import (
     Config,
     DataConfig,
@@ -33,6 +33,6 @@ from train.config.sections import (
 __all__ = [
     "Config", "DataConfig", "EngineConfig", "EvaluationConfig", "MixedDataset", "ModelConfig", "ObjectiveConfig",
     "OptimizerConfig", "ParallelismConfig", "ProgramLimitsConfig", "RewardConfig", "RolloutConfig", "RunConfig",
-    "SandboxConfig", "StageConfig", "WorkersConfig", "as_table", "from_table", "presets", "read_config",
+    "SandboxConfig", "StageConfig", "WorkersConfig", "as_table", "from_table", "list_presets", "read_config",
     "with_overrides", "with_sandbox",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ CONFIG_KEY_OF_OPTION = {  # by engine option, the configuration key that sets it
 }  # fmt: skip
 
 
-def function_name(function: str) -> str:
+def get_function_name(function: str) -> str:
     """Return the function's name in "module:function"."""
     return function.rpartition(":")[2]
 
@@ -37,7 +37,7 @@ def check_config(config: "Config") -> None:
             raise ConfigError(message)
 
 
-def config_warnings(config: "Config") -> Iterator[str]:
+def find_config_warnings(config: "Config") -> Iterator[str]:
     """Yield warnings about valid but questionable values."""
     if config.rollout.pipeline == "async" and config.rollout.staleness > _MAX_PROVEN_STALENESS:
         yield (
@@ -156,8 +156,8 @@ def _check_reward(config: "Config") -> Iterator[str]:
         yield "reward.min_test_seconds must be at most reward.max_test_seconds"
     if reward.function and not _FUNCTION.fullmatch(reward.function):
         yield f'reward.function must have the form "module:function", not {reward.function!r}'
-    if function_name(reward.function) in BUILTIN_REWARDS:
-        yield f"reward.function: {function_name(reward.function)} is a built-in reward. Choose another name"
+    if get_function_name(reward.function) in BUILTIN_REWARDS:
+        yield f"reward.function: {get_function_name(reward.function)} is a built-in reward. Choose another name"
     if reward.model_device not in ("", "cpu") and not _GPU.fullmatch(reward.model_device):
         yield f'reward.model_device must be "cpu" or the name of a GPU such as "cuda:7", not {reward.model_device!r}'
     if reward.model_gpu in (*config.engine.gpus, *config.evaluation.gpus):
@@ -182,7 +182,7 @@ def _check_reward(config: "Config") -> Iterator[str]:
             "be punished"
         )
     try:
-        config.sandbox.options()
+        config.sandbox.to_sandbox_options()
     except ValueError as error:
         yield f"sandbox: {error}"
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from curate.recipes.toml_writer import format_toml_value
-from train.config.read import as_table, preset_header, preset_table
+from train.config.read import as_table, read_preset, read_preset_header
 from train.config.sections import Config
 
 _WIDTH = 120  # of a template line
@@ -47,7 +47,7 @@ class ConfigKey:
         sentence = f"{self.comment[:1].upper()}{self.comment[1:].removesuffix('.')}." if self.comment else ""
         return f"{sentence}  [required]" if self.required else sentence
 
-    def lines(self, values: Mapping[str, Any]) -> Iterator[str]:
+    def format_lines(self, values: Mapping[str, Any]) -> Iterator[str]:
         """Yield the key with its value; a comment that does not fit the same line is above it.
 
         values: the section's values that differ from the defaults
@@ -82,7 +82,7 @@ def describe_sections() -> Iterator[ConfigSection]:
     for name, hint in get_type_hints(Config).items():
         repeated = get_origin(hint) is tuple
         kind: Any = get_args(hint)[0] if repeated else hint
-        types, comments = get_type_hints(kind), dict(_comments(kind))
+        types, comments = get_type_hints(kind), dict(_read_comments(kind))
         about = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
         if about.startswith(f"{kind.__name__}("):  # the signature that dataclasses insert
             about = ""
@@ -92,7 +92,9 @@ def describe_sections() -> Iterator[ConfigSection]:
             value = field.default_factory() if field.default_factory is not MISSING else field.default
             default = None if required else "none" if value is None else as_table(value)
             of_key, meaning = types[field.name], comments.get(field.name, "")
-            keys.append(ConfigKey(field.name, _describe_type(of_key), required, default, meaning, _choices(of_key)))
+            keys.append(
+                ConfigKey(field.name, _describe_type(of_key), required, default, meaning, _list_choices(of_key))
+            )
         yield ConfigSection(name, repeated, " ".join(about.split()), tuple(keys))
 
 
@@ -107,13 +109,13 @@ def _describe_type(hint: Any) -> str:
     return {Literal: "text", str: "text", int: "integer", float: "number", bool: "true or false"}[origin or hint]
 
 
-def _choices(hint: Any) -> tuple[str, ...]:
+def _list_choices(hint: Any) -> tuple[str, ...]:
     if get_origin(hint) is tuple:
-        return _choices(get_args(hint)[0])
+        return _list_choices(get_args(hint)[0])
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 
-def _comments(kind: type) -> Iterator[tuple[str, str]]:
+def _read_comments(kind: type) -> Iterator[tuple[str, str]]:
     """Yield the name of each field with the comments above it and on its line."""
     source = textwrap.dedent(inspect.getsource(kind))
     lines = source.splitlines()
@@ -127,21 +129,21 @@ def _comments(kind: type) -> Iterator[tuple[str, str]]:
             yield node.target.id, " ".join([*comments, trailing[1]] if trailing else comments)
 
 
-def template_lines(preset: str | None = None) -> Iterator[str]:
+def format_template(preset: str | None = None) -> Iterator[str]:
     """Yield the lines of a configuration file with all keys and comments, required keys commented out.
 
     preset: name of the preset that supplies the values; None: the defaults
 
     Raises ConfigError for an unknown preset.
     """
-    table = {} if preset is None else preset_table(preset)
+    table = {} if preset is None else read_preset(preset)
     source = "their defaults" if preset is None else f"the values of the preset {preset}"
     yield f"# All keys of curate train with {source}."
     if preset is not None:
-        yield from preset_header(preset)
+        yield from read_preset_header(preset)
     for section in describe_sections():
         values = table.get(section.name, {})
         for values_of_section in values if isinstance(values, list) else [values]:
             yield from ("", section.heading)
             for key in section.keys:
-                yield from key.lines(values_of_section)
+                yield from key.format_lines(values_of_section)

@@ -131,7 +131,7 @@ def read_config(
             f"preset = {named!r} in {path}."
         )
     name = named if preset is None else preset
-    table = {} if name is None else preset_table(name)
+    table = {} if name is None else read_preset(name)
     paths = {"model": {} if model is None else {"path": model}, "data": {} if dataset is None else {"dataset": dataset}}
     options = {**paths, "prompt": prompt, "engine": engine}
     for change in machine:
@@ -186,18 +186,18 @@ def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
     return replace(config, sandbox=replace(config.sandbox, **{**resets, **given}))
 
 
-def presets() -> list[str]:
+def list_presets() -> list[str]:
     return sorted(path.stem for path in _PRESETS.glob("*.toml"))
 
 
-def preset_table(name: object) -> dict[str, Any]:
+def read_preset(name: object) -> dict[str, Any]:
     """Read a preset as a table. Raises ConfigError for an unknown name."""
-    if name not in presets():
-        raise ConfigError(f"unknown preset {name!r}; known are {', '.join(presets())}")
+    if name not in list_presets():
+        raise ConfigError(f"unknown preset {name!r}; known are {', '.join(list_presets())}")
     return _parse((_PRESETS / f"{name}.toml").read_text(encoding="utf-8"), f"preset {name}")
 
 
-def preset_header(name: str) -> list[str]:
+def read_preset_header(name: str) -> list[str]:
     """Return the comment lines at the top of a preset's file, which name the source of its values."""
     lines = (_PRESETS / f"{name}.toml").read_text(encoding="utf-8").splitlines()
     return list(takewhile(lambda line: line.startswith("#"), lines))

@@ -62,7 +62,7 @@ class DataConfig:
     max_prompt_tokens: int = 2048  # longer prompts are excluded and counted
     target_tokens: tuple[int, ...] = ()  # completion lengths to ask for, one sampled for each prompt (INTELLECT-2)
 
-    def parts(self) -> list[tuple[str, float]]:
+    def list_datasets(self) -> list[tuple[str, float]]:
         """Return each dataset with its weight."""
         return [(self.dataset, self.weight), *((mixed.dataset, mixed.weight) for mixed in self.mixture)]
 
@@ -194,7 +194,7 @@ class SandboxConfig:
     packages_from: str = ""  # folder with the installed packages; empty: the trainer's environment
     packages_sha256: str = ""  # hash of the packages, recorded by a run; empty: any
 
-    def options(self) -> SandboxOptions:
+    def to_sandbox_options(self) -> SandboxOptions:
         """Convert this section to sandbox options. Raises ValueError if values contradict each other."""
         workers = self.workers or None
         return SandboxOptions(

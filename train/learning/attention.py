@@ -98,7 +98,7 @@ def _attend_varlen(
 ) -> Tensor:  # fmt: skip
     from torch.nn.attention.varlen import varlen_attn
 
-    query_ends, key_ends, max_query_length, max_key_length, keys = _sequence_ends(lengths, query_1HLE.device)
+    query_ends, key_ends, max_query_length, max_key_length, keys = _compute_sequence_ends(lengths, query_1HLE.device)
     query_LHE, key_LKE, value_LKE = (
         tensor[0].transpose(0, 1).contiguous() for tensor in (query_1HLE, key_1KLE, value_1KLE)
     )
@@ -118,7 +118,7 @@ def _attend_varlen(
 
 
 @lru_cache(maxsize=2)  # the same for all layers
-def _sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tensor, int, int, Tensor | None]:
+def _compute_sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tensor, int, int, Tensor | None]:
     """Return the ends of each sequence in queries and keys, both maximum lengths, and the indices of the keys.
 
     The indices are None if keys are those of the row. A prompt is a sequence; so is each completion, whose keys begin

@@ -13,7 +13,7 @@ from train.config import Config
 Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its completions
 
 
-def attention_pairs(prompt: int, completions: Iterable[int]) -> float:
+def count_attention_pairs(prompt: int, completions: Iterable[int]) -> float:
     """Return the token pairs of causal attention over the completions of one prompt, which is computed once."""
     return prompt**2 / 2 + sum(length * prompt + length**2 / 2 for length in completions)
 
@@ -25,17 +25,17 @@ class Flops(NamedTuple):
     per_prediction: float  # head, per predicted token
     per_pair: float  # attention, per pair of tokens
 
-    def total(self, groups: Iterable[Lengths]) -> float:
+    def compute_total(self, groups: Iterable[Lengths]) -> float:
         """Return the operations for groups of completions, each prompt computed once."""
         return sum(
             self.per_token * (prompt + sum(completions))
             + self.per_prediction * sum(completions)
-            + self.per_pair * attention_pairs(prompt, completions)
+            + self.per_pair * count_attention_pairs(prompt, completions)
             for prompt, completions in groups
         )
 
 
-def forward_flops(hf_config: Any) -> Flops:
+def count_forward_flops(hf_config: Any) -> Flops:
     """Return the operations of a forward pass of a model with this transformers configuration."""
     import torch
     from transformers import AutoModelForCausalLM
@@ -56,7 +56,7 @@ def forward_flops(hf_config: Any) -> Flops:
     return Flops(2 * layers, 2.0 * head.numel(), 4.0 * text.num_hidden_layers * text.num_attention_heads * head_dim)
 
 
-def training_flops(forward: Flops, config: Config, *, recomputed: bool = False) -> Flops:
+def count_training_flops(forward: Flops, config: Config, *, recomputed: bool = False) -> Flops:
     """Return the operations of training on a batch, including the extra forward passes of its objective.
 
     recomputed: whether to count what backward recomputes: layers under activation checkpointing, the head always, and

@@ -47,7 +47,7 @@ class Heartbeats:
         self._lost_reason, self._no_heartbeat = "", f"no heartbeat for {LOST_SECONDS:g} s"
         self.ends_process = self._is_in_call = False
         self._ended = threading.Event()
-        self._stores[0].set(f"process/{rank}", f"{_machine_id()} {os.getpid()}")
+        self._stores[0].set(f"process/{rank}", f"{_get_machine_id()} {os.getpid()}")
         for target in (self._exchange_heartbeats, self._watch):
             threading.Thread(target=target, name="heartbeats", daemon=True).start()
 
@@ -102,7 +102,7 @@ class Heartbeats:
             try:
                 self._stores[1].set(f"beat/{self._rank}", str(self._n_heartbeats))
                 self._forward_interrupts()
-                loss = next(filter(None, (self._loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
+                loss = next(filter(None, (self._find_loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
             except RuntimeError as error:
                 # The store is a thread of rank 0 or torchrun; if it is unreachable, that process has ended.
                 reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -130,7 +130,7 @@ class Heartbeats:
                 log.error("%s This process ends, too: it waits for that rank.", self._lost_reason)
                 os._exit(1)
 
-    def _loss_reason(self, rank: int, last_heartbeats: dict[int, tuple[str, int]]) -> str:
+    def _find_loss_reason(self, rank: int, last_heartbeats: dict[int, tuple[str, int]]) -> str:
         """Return the reason for which a rank counts as lost; "" if it is alive."""
         store = self._stores[1]
         if store.check([f"failed/{rank}"]):
@@ -142,7 +142,7 @@ class Heartbeats:
             machine, process = store.get(f"process/{rank}").decode().rsplit(" ", 1)
             self._hosts[rank] = machine, int(process)
         machine, process_id = self._hosts.get(rank, ("", 0))
-        if machine == _machine_id() and not _is_alive(process_id):
+        if machine == _get_machine_id() and not _is_alive(process_id):
             return f"{self._describe_rank(rank)} is lost: its process {process_id} has ended"
         if (self._n_heartbeats - last_heartbeats[rank][1]) * _HEARTBEAT_SECONDS > self._lost_seconds:
             return f"{self._describe_rank(rank)} is lost: {self._no_heartbeat}"
@@ -166,7 +166,7 @@ def _connect_store() -> Any:
     return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
-def _machine_id() -> str:
+def _get_machine_id() -> str:
     """Return the host name and PID namespace, within which process ids are comparable."""
     return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
 

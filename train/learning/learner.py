@@ -24,7 +24,7 @@ from train.learning.loss import (
     Minibatch,
     build_minibatch,
     compute_loss,
-    minibatch_metrics,
+    compute_minibatch_metrics,
     replace_old_logprobs,
 )
 from train.learning.policy import (
@@ -35,7 +35,7 @@ from train.learning.policy import (
     find_layers,
     load_causal_lm,
 )
-from train.learning.ranks import CALL_TIMEOUT_SECONDS, RankGroup, copy_to_device, copy_to_host, full_tensor
+from train.learning.ranks import CALL_TIMEOUT_SECONDS, RankGroup, copy_to_device, copy_to_host, gather_full_tensor
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows, shard_row
 from train.learning.sharded_state import step_in_shards
 
@@ -78,7 +78,7 @@ class Learner:
                 check_trained_experts(self._causal, model.path)
             self._policy = Policy(
                 self._causal, self._dtype, temperature, autocast=self.n_ranks == 1,
-                exact_logits=model.head_dtype == "float32", context=self._ranks.context_group(),
+                exact_logits=model.head_dtype == "float32", context=self._ranks.get_context_group(),
             )  # fmt: skip
             if self.n_ranks > 1:
                 self._ranks.shard(self._policy, find_layers(self._causal), self._dtype)
@@ -123,7 +123,7 @@ class Learner:
 
     def compute_logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
         """Return each sequence's completion log-probabilities. temperature: by default, the sampler's."""
-        logprobs: list[Tensor] = self._on_all_ranks("_compute_logprobs", sequences, temperature)
+        logprobs: list[Tensor] = self._call_on_all_ranks("_compute_logprobs", sequences, temperature)
         return logprobs
 
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
@@ -135,7 +135,9 @@ class Learner:
         self._batch = dict(zip(keys, sequences, strict=True))
         self._old, self._of_reference = {}, {}
         if self._objective.kl:
-            self._of_reference = dict(zip(keys, self._on_all_ranks("_reference_logprobs", sequences), strict=True))
+            self._of_reference = dict(
+                zip(keys, self._call_on_all_ranks("_compute_reference_logprobs", sequences), strict=True)
+            )
 
     def update(self, sequences: Sequence[TrainingSequence], *, max_tokens: int = 0) -> dict[str, float]:
         """Make one optimizer step on a minibatch, and return its metrics under TRL's names.
@@ -161,7 +163,7 @@ class Learner:
         old = [known[key] for key in keys] if needs_old and not own else None
         reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
         metrics: dict[str, float]
-        metrics, logprobs = self._on_all_ranks("_update", sequences, old, reference, max_tokens)
+        metrics, logprobs = self._call_on_all_ranks("_update", sequences, old, reference, max_tokens)
         if not metrics["skipped"]:
             self._old = known | (dict(zip(keys, logprobs, strict=True)) if own else {})
         return metrics
@@ -176,7 +178,7 @@ class Learner:
             torch.cuda.empty_cache()  # for a sampler on the same GPU
         for names in bucket_parameter_names(self._causal, self._dtype, _BUCKET_BYTES):
             # Gather the whole bucket before the first yield: between a sampler's own collectives, it would deadlock.
-            yield from self._on_all_ranks("_gather", names)
+            yield from self._call_on_all_ranks("_gather", names)
 
     def update_reference(self) -> None:
         """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO.
@@ -184,7 +186,7 @@ class Learner:
         With objective.reference_mix = a, the reference becomes a * weights + (1 - a) * reference (TR-DPO,
         arXiv:2404.09656).
         """
-        self._on_all_ranks("_refresh_reference")
+        self._call_on_all_ranks("_refresh_reference")
 
     @property
     def all_ranks_alive(self) -> bool:
@@ -193,7 +195,7 @@ class Learner:
 
     def snapshot(self) -> None:
         """Copy the current state to the CPU, so it can be saved after further updates, complete or not."""
-        self._on_all_ranks("_copy_state")
+        self._call_on_all_ranks("_copy_state")
 
     def save_state(self, folder: Path, *, from_snapshot: bool = False) -> Future[None]:
         """Begin to write the learner's state to a new folder, from which any number of ranks can continue.
@@ -204,7 +206,7 @@ class Learner:
         The call copies the state, so training may continue. The future completes when all ranks have written; it raises
         CheckpointError if one failed. Updates use no random numbers, so the state has none.
         """
-        self._on_all_ranks("_save_state", folder, from_snapshot)
+        self._call_on_all_ranks("_save_state", folder, from_snapshot)
         return self._writing
 
     def load_state(self, folder: Path) -> None:
@@ -218,14 +220,14 @@ class Learner:
             raise LearnerError(f"the checkpoint has the weights of another model than {self._model.path}")
         if self._objective.kl and not any(name.startswith(_REFERENCE) for name in stored):
             raise LearnerError("the checkpoint has no reference: its run had no objective.kl, and this one has")
-        self._on_all_ranks("_load_state", folder, sorted(stored))
+        self._call_on_all_ranks("_load_state", folder, sorted(stored))
 
     def save_pretrained(self, folder: Path) -> None:
         """Write the model and its tokenizer atomically, in `dtype`, for transformers and vLLM.
 
         Raises LearnerError if the folder cannot be written.
         """
-        adapter = (lambda: self._on_all_ranks("_gather_adapter")) if self._model.lora_rank else None
+        adapter = (lambda: self._call_on_all_ranks("_gather_adapter")) if self._model.lora_rank else None
         model_files.write_model(folder, self.export_weights(), adapter, self._causal, self._model)
 
     def close(self) -> None:
@@ -238,7 +240,7 @@ class Learner:
             self._ranks.announce_failure("see its message")
         self._free()
 
-    def _on_all_ranks(self, name: str, *arguments: Any) -> Any:
+    def _call_on_all_ranks(self, name: str, *arguments: Any) -> Any:
         # One call at a time, since another thread exports weights. A rank that misses or aborts a call is lost.
         with defer_interrupts(), self._call_lock:
             if not self.all_ranks_alive:
@@ -289,13 +291,13 @@ class Learner:
         return state | {f"{_REFERENCE}{name}": weight for name, weight in self._reference.items()}
 
     def _gather_adapter(self) -> dict[str, Tensor]:
-        return model_files.adapter_weights(self._causal)
+        return model_files.gather_adapter_weights(self._causal)
 
     def _copy_state(self) -> None:
         copies = self._snapshot or (self._saved if self._writing.done() else {})
         self._snapshot = self._saved = {}
         # The reference is not copied yet: `update_reference` replaces its tensors without changing them.
-        with self._ranks.copies_to_host():
+        with self._ranks.use_copy_stream():
             self._snapshot = {
                 name: value if name.startswith(_REFERENCE) else copy_to_host(value, copies.get(name))
                 for name, value in self._collect_state().items()
@@ -354,7 +356,7 @@ class Learner:
         self._ranks.all_reduce_sum(logp_T)
         return _split_by_sequence(logp_T, sequences)
 
-    def _reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
+    def _compute_reference_logprobs(self, sequences: Sequence[TrainingSequence]) -> list[Tensor]:
         self._swap_reference()
         try:
             return self._compute_logprobs(sequences, None)
@@ -377,7 +379,7 @@ class Learner:
         """
         uses_own = old is None and self._objective.old == "learner"
         batch = build_minibatch(sequences, self._objective, old, reference, max_tokens=max_tokens, device=self._device)
-        rate = learning_rate(self._updates, self._settings, total_updates=self._total_updates)
+        rate = compute_learning_rate(self._updates, self._settings, total_updates=self._total_updates)
         metrics = {
             "learning_rate": rate,
             "num_tokens": float(sum(len(sequence.prompt_ids) + len(sequence.token_ids) for sequence in sequences)),
@@ -387,12 +389,12 @@ class Learner:
         self._updates += 1
         if batch.n_tokens == 0:
             return metrics, []
-        logp_T, entropy_T = self._backward(sequences, batch, uses_own=uses_own)
+        logp_T, entropy_T = self._accumulate_gradient(sequences, batch, uses_own=uses_own)
         if uses_own:
             batch = replace_old_logprobs(batch, logp_T, self._objective)
-        metrics |= minibatch_metrics(logp_T, entropy_T, batch, self._objective)
+        metrics |= compute_minibatch_metrics(logp_T, entropy_T, batch, self._objective)
         parameters = [weight for weight in self._trained.values() if weight.grad is not None]
-        norm = full_tensor(torch.nn.utils.get_total_norm([weight.grad for weight in parameters]))
+        norm = gather_full_tensor(torch.nn.utils.get_total_norm([weight.grad for weight in parameters]))
         metrics["grad_norm"] = norm.item()
         if not math.isfinite(metrics["loss"]) or not math.isfinite(metrics["grad_norm"]):
             self._optimizer.zero_grad()
@@ -413,7 +415,7 @@ class Learner:
         self._optimizer.zero_grad()
         return metrics, _split_by_sequence(logp_T, sequences)
 
-    def _backward(
+    def _accumulate_gradient(
         self, sequences: Sequence[TrainingSequence], batch: Minibatch, *, uses_own: bool
     ) -> tuple[Tensor, Tensor]:
         """Accumulate the gradient of the loss, and return all ranks' log-probability and entropy of each token.
@@ -450,7 +452,7 @@ def _split_by_sequence(values_T: Tensor, sequences: Sequence[TrainingSequence]) 
     return list(torch.split(values_T.cpu(), [len(sequence.token_ids) for sequence in sequences]))
 
 
-def learning_rate(update: int, optimizer: config.OptimizerConfig, *, total_updates: int) -> float:
+def compute_learning_rate(update: int, optimizer: config.OptimizerConfig, *, total_updates: int) -> float:
     """Return the learning rate of an update, counted from 0.
 
     Linear over `warmup_steps`, then constant, or a half cosine that would reach 0 after the last update.

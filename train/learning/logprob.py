@@ -12,7 +12,7 @@ from torch import Tensor
 CHUNK_TOKENS = 1024
 
 
-def logprob_and_entropy(
+def compute_logprob_and_entropy(
     hidden_TD: Tensor, head_VD: Tensor, target_T: Tensor, *, temperature: float = 1.0, entropy_gradient: bool = False,
     chunk_tokens: int = CHUNK_TOKENS, exact: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip

@@ -142,7 +142,7 @@ def compute_loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective:
     return constant_length_mean(loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens)
 
 
-def minibatch_metrics(
+def compute_minibatch_metrics(
     logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig
 ) -> dict[str, float]:
     """Return the metrics of an update under TRL's names, over the tokens in the denominators."""
@@ -150,8 +150,8 @@ def minibatch_metrics(
     metrics = {
         "loss": compute_loss(logp_T, entropy_T, batch, objective).item(),
         "entropy": _masked_mean(entropy_T, mask_T),
-        **_clip_ratios(logp_T, batch, objective),
-        **_sampler_mismatch(logp_T, batch, objective),
+        **_compute_clip_ratios(logp_T, batch, objective),
+        **_measure_sampler_mismatch(logp_T, batch, objective),
     }
     if batch.reference_logp_T is not None:
         metrics["kl"] = _masked_mean(k3(logp_T, batch.reference_logp_T), mask_T)
@@ -167,27 +167,27 @@ def minibatch_metrics(
     return metrics
 
 
-def _clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
+def _compute_clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
     """Return the shares of clipped tokens, low_min and high_max over completions (in TRL: over processes)."""
     ratio_T, mask_T = ratio(logp_T, batch.old_logp_T), batch.denominator_mask_T
     low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * mask_T
     high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * mask_T
     alive_N = batch.tokens_N > 0
 
-    def share_N(clipped_T: Tensor) -> Tensor:
+    def compute_share_N(clipped_T: Tensor) -> Tensor:
         clipped_N = torch.zeros_like(batch.tokens_N).index_add(0, batch.sample_index_T, clipped_T)
         return clipped_N[alive_N] / batch.tokens_N[alive_N]
 
     return {
         "clip_ratio/low_mean": _masked_mean(low_T, mask_T),
-        "clip_ratio/low_min": share_N(low_T).min().item(),
+        "clip_ratio/low_min": compute_share_N(low_T).min().item(),
         "clip_ratio/high_mean": _masked_mean(high_T, mask_T),
-        "clip_ratio/high_max": share_N(high_T).max().item(),
+        "clip_ratio/high_max": compute_share_N(high_T).max().item(),
         "clip_ratio/region_mean": _masked_mean(low_T + high_T, mask_T),
     }
 
 
-def _sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
+def _measure_sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
     """Compare sampler and learner over the tokens with a sampler log-probability.
 
     The learner's value is `old`, or `logp` if `old` comes from the sampler.

@@ -20,8 +20,8 @@ from train.errors import LearnerError, recovery_hint
 from train.learning.attention import PACKED
 from train.learning.policy import (
     add_lora_and_checkpointing,
-    base_dtype,
     check_complete,
+    choose_base_dtype,
     enable_packed_attention,
     init_lora,
     is_lora,
@@ -29,7 +29,7 @@ from train.learning.policy import (
     set_train_mode,
     translate_loading_errors,
 )
-from train.learning.ranks import full_tensor
+from train.learning.ranks import gather_full_tensor
 from train.weights.source import copy_to_cpu
 
 ADAPTER = "adapter"  # subfolder of the LoRA layers
@@ -71,7 +71,7 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.de
     with translate_loading_errors(config.path):
         slices = {names.get(name, name): _Slices(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
         how = LoadStateDictConfig(
-            pretrained_model_name_or_path=config.path, dtype=base_dtype(config), device_map={"": device},
+            pretrained_model_name_or_path=config.path, dtype=choose_base_dtype(config), device_map={"": device},
             weight_mapping=get_model_conversion_mapping(causal),  # type: ignore[arg-type]
         )  # fmt: skip
         loading, _ = convert_and_load_state_dict_in_model(causal, slices, how)
@@ -195,10 +195,10 @@ def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
     AutoTokenizer.from_pretrained(path).save_pretrained(folder)
 
 
-def adapter_weights(causal: Any) -> dict[str, Tensor]:
+def gather_adapter_weights(causal: Any) -> dict[str, Tensor]:
     """Return the full tensors of the LoRA layers under peft's names. All ranks that share the model must call this."""
     lora = {name: weight for name, weight in causal.named_parameters() if is_lora(name)}
-    return {_PREFIX + name.replace(_NAME, ""): full_tensor(weight).cpu() for name, weight in lora.items()}
+    return {_PREFIX + name.replace(_NAME, ""): gather_full_tensor(weight).cpu() for name, weight in lora.items()}
 
 
 def write_adapter(weights: Mapping[str, Tensor], config: ModelConfig, folder: Path) -> None:

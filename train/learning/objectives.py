@@ -19,7 +19,7 @@ from torch import Tensor
 _LOG_RATIO_BOUND = 20.0  # before exp, as in verl: beyond it, a ratio carries no information and its gradient overflows
 
 
-def outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-4) -> Tensor:
+def compute_outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-4) -> Tensor:
     """Return (P, G), the advantage of each completion over the others of its prompt.
 
     GRPO (DeepSeekMath, arXiv:2402.03300, sec. 4.1.2): (r - mean) / (std + epsilon), with the unbiased std as in TRL.
@@ -38,7 +38,7 @@ def outcome_advantages(rewards_PG: Tensor, *, by_std: bool, epsilon: float = 1e-
     return torch.where(differ_P1, centered_PG / (variance_P1.sqrt() + epsilon), 0.0)
 
 
-def step_reward_advantages(
+def compute_step_advantages(
     steps: Sequence[Sequence[tuple[int, float]]], lengths: Sequence[int], *, by_std: bool, epsilon: float = 1e-4
 ) -> list[list[float]]:
     """Return the advantage of each token of each completion of a prompt, from step rewards.
@@ -50,7 +50,7 @@ def step_reward_advantages(
     advantage is the sum over the steps that end at or after it.
     """
     rewards = torch.tensor([[reward for of_one in steps for _, reward in of_one]], dtype=torch.float64)
-    normalized = iter(outcome_advantages(rewards, by_std=by_std, epsilon=epsilon)[0].tolist())
+    normalized = iter(compute_outcome_advantages(rewards, by_std=by_std, epsilon=epsilon)[0].tolist())
     advantages = []
     for of_one, length in zip(steps, lengths, strict=True):
         at_end = [0.0] * max(length, 1)  # a completion without tokens still counts in the group's mean

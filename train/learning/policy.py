@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from train.config import ModelConfig
 from train.errors import LearnerError
 from train.learning.attention import PACKED
-from train.learning.logprob import logprob_and_entropy
-from train.learning.ranks import full_tensor, replicate, shard_like
+from train.learning.logprob import compute_logprob_and_entropy
+from train.learning.ranks import gather_full_tensor, replicate, shard_like
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 from train.weights.source import split_by_bytes
 
@@ -59,7 +59,7 @@ class Policy(nn.Module):
         if getattr(head, "bias", None) is not None:  # as one more input that is always 1
             hidden_UD = torch.cat([hidden_UD, hidden_UD.new_ones(len(hidden_UD), 1)], 1)
             head_VD = torch.cat([head_VD, head.bias.to(self.dtype)[:, None]], 1)
-        logp_U, entropy_U = logprob_and_entropy(
+        logp_U, entropy_U = compute_logprob_and_entropy(
             hidden_UD, head_VD, row.targets_U,
             temperature=self.temperature if temperature is None else temperature,
             entropy_gradient=entropy_gradient, exact=self.exact_logits,
@@ -151,7 +151,7 @@ def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
     """Insert LoRA layers and enable activation checkpointing, if configured."""
     if config.lora_rank:
         for weight in causal.parameters():
-            weight.data = weight.data.to(base_dtype(config))
+            weight.data = weight.data.to(choose_base_dtype(config))
         insert_lora_layers(causal, config)
         for name, weight in causal.named_parameters():
             if is_lora(name):  # peft gives them the precision of their base layer
@@ -160,7 +160,7 @@ def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
         causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 
-def base_dtype(config: ModelConfig) -> torch.dtype:
+def choose_base_dtype(config: ModelConfig) -> torch.dtype:
     """Return the precision of loaded weights: float32 if trained, that of the computation if frozen under LoRA."""
     return torch.bfloat16 if config.lora_rank and config.dtype == "bfloat16" else torch.float32
 
@@ -195,7 +195,7 @@ def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None 
             a_RI, b_OR = (getattr(lora[name], part)["default"].weight.detach() for part in ("lora_A", "lora_B"))
             weight = weight + b_OR @ replicate(a_RI) * lora[name].scaling["default"]
         name_in_model = name.replace(".base_layer.", ".")
-        yield from revert_weight_conversion(causal, {name_in_model: full_tensor(weight.to(dtype))}).items()
+        yield from revert_weight_conversion(causal, {name_in_model: gather_full_tensor(weight.to(dtype))}).items()
 
 
 def is_lora(name: str) -> bool:

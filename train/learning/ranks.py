@@ -110,7 +110,7 @@ class RankGroup:
                 module.set_gradient_divide_factor(1.0)
                 module.set_force_sum_reduction_for_comms(True)  # gloo supports no other
 
-    def context_group(self) -> Any:
+    def get_context_group(self) -> Any:
         """Return the process group that shares this rank's rows; None if it is alone."""
         if self.context == 1:
             return None
@@ -173,7 +173,7 @@ class RankGroup:
             torch.cuda.set_device(self.device)
 
     @contextmanager
-    def copies_to_host(self) -> Iterator[None]:
+    def use_copy_stream(self) -> Iterator[None]:
         """Copy to pinned memory asynchronously in this block; see `wait_for_copies`."""
         if self._copies is None:
             yield
@@ -244,7 +244,7 @@ def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
     return distribute_tensor(tensor, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def local_shard(tensor: Any) -> Tensor:
+def get_local_shard(tensor: Any) -> Tensor:
     """Return this rank's shard as a plain tensor with the same memory; an unsharded tensor is its own shard."""
     shard: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
     return shard
@@ -256,15 +256,15 @@ def copy_to_host(tensor: Any, into: Any = None) -> Any:
     into: an earlier copy, whose memory is reused
     """
     if into is None:
-        shard = local_shard(tensor)
+        shard = get_local_shard(tensor)
         into = _wrap_like(tensor, torch.empty_like(shard, device="cpu", pin_memory=shard.is_cuda))
-    local_shard(into).copy_(local_shard(tensor), non_blocking=True)
+    get_local_shard(into).copy_(get_local_shard(tensor), non_blocking=True)
     return into
 
 
 def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
     """Copy this rank's shard to another device, as a shard."""
-    return _wrap_like(tensor, local_shard(tensor).to(device, copy=True))
+    return _wrap_like(tensor, get_local_shard(tensor).to(device, copy=True))
 
 
 def _wrap_like(tensor: Any, shard: Tensor) -> Tensor:
@@ -287,7 +287,7 @@ def replicate(tensor: Any) -> Any:
     return tensor.redistribute(placements=[Replicate()] * tensor.device_mesh.ndim)
 
 
-def full_tensor(tensor: Tensor) -> Tensor:
+def gather_full_tensor(tensor: Tensor) -> Tensor:
     """Gather the full tensor from all ranks; all ranks must call this."""
     mine: Tensor = tensor.detach()
     return mine.full_tensor() if hasattr(mine, "full_tensor") else mine

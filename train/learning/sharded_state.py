@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from train.errors import CheckpointError
-from train.learning.ranks import copy_to_device, local_shard
+from train.learning.ranks import copy_to_device, get_local_shard
 from train.weights.source import split_by_bytes
 
 _SHARD_BYTES = 512 * 2**20  # of moments on the GPU at once
@@ -111,13 +111,13 @@ def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], sha
     for weight in gradients:
         weight.grad = None
     # AdamW has two moments. The list is a copy: the loop removes gradients from the mapping.
-    for shard in split_by_bytes(list(gradients), lambda weight: 2 * local_shard(weight).nbytes, shard_bytes):
+    for shard in split_by_bytes(list(gradients), lambda weight: 2 * get_local_shard(weight).nbytes, shard_bytes):
         on_cpu = {weight: optimizer.state.get(weight, {}) for weight in shard}
         for weight in shard:
             weight.grad = gradients.pop(weight)
             if on_cpu[weight]:
                 optimizer.state[weight] = {
-                    key: value if key == _STEP else copy_to_device(value, local_shard(weight).device)
+                    key: value if key == _STEP else copy_to_device(value, get_local_shard(weight).device)
                     for key, value in on_cpu[weight].items()
                 }
         optimizer.step()
@@ -130,7 +130,7 @@ def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], sha
 def _copy_to_cpu(state: dict[str, Tensor], into: dict[str, Tensor]) -> dict[str, Tensor]:
     """Copy the moments to CPU memory, reusing the tensors in `into`."""
     for key in state.keys() & into.keys() - {_STEP}:
-        local_shard(into[key]).copy_(local_shard(state[key]))
+        get_local_shard(into[key]).copy_(get_local_shard(state[key]))
     return {
         key: value if key == _STEP else into[key] if key in into else copy_to_device(value, torch.device("cpu"))
         for key, value in state.items()

@@ -16,7 +16,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import Literal, NamedTuple
 
 from train.asynchronous.staleness import dispatch_capacity, select_batch
-from train.learning.flops import attention_pairs
+from train.learning.flops import count_attention_pairs
 from train.planning.engine import EngineTimings, LearnerTimings, SimulatedEngine, SimulatedSample
 
 _PRECISION = 0.05  # half of the 95% confidence interval of the step time, as a share of it
@@ -239,7 +239,7 @@ class _Simulation:
         self._n_taken += 1
         rates, prompt = self._layout.learner, self._workload.prompt_tokens
         tokens = sum(sample.tokens for group in groups for sample in group)
-        pairs = sum(attention_pairs(prompt, [sample.tokens for sample in group]) for group in groups)
+        pairs = sum(count_attention_pairs(prompt, [sample.tokens for sample in group]) for group in groups)
         seconds = (tokens + len(groups) * prompt) * rates.seconds_per_token + pairs * rates.seconds_per_pair
         seconds += rates.batch_seconds
         if self._mode.pipeline == "sync":

@@ -11,7 +11,7 @@ from math import ceil
 
 from train.config import Config
 from train.errors import ConfigError, LearnerError
-from train.learning.flops import forward_flops, training_flops
+from train.learning.flops import count_forward_flops, count_training_flops
 from train.learning.policy import load_hf_config
 from train.planning.engine import Gpu, ModelSize, estimate_engine_timings, estimate_learner_timings
 from train.planning.simulate import (
@@ -24,7 +24,7 @@ from train.planning.simulate import (
     Workload,
     simulate,
 )
-from train.run.memory import cache_bytes_per_token, estimate, estimate_run, gpu_memory
+from train.run.memory import cache_bytes_per_token, estimate_learner_memory, estimate_run_memory, select_gpu_memory
 
 MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 2, 4, 8)))
 # Mean length of completions as a share of the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end.
@@ -106,15 +106,15 @@ def build_model_size(config: Config) -> ModelSize:
     Training always includes the forward pass for the old log-probabilities, which the pipeline "async" needs: the
     comparison of pipelines uses one objective.
     """
-    memory = estimate(config.model, row_tokens=1, reference=False)
+    memory = estimate_learner_memory(config.model, row_tokens=1, reference=False)
     hf_config = load_hf_config(config.model.path)
-    forward = forward_flops(hf_config)
+    forward = count_forward_flops(hf_config)
     decoupled = replace(config, objective=replace(config.objective, old="learner"))
     return ModelSize(
         memory.parameters,
         float(cache_bytes_per_token(hf_config.get_text_config(), 2)),
         forward,
-        training_flops(forward, decoupled, recomputed=True),
+        count_training_flops(forward, decoupled, recomputed=True),
     )
 
 
@@ -146,7 +146,7 @@ def build_cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
     """
 
     def fits(ranks: int) -> bool:
-        needed = gpu_memory(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)
+        needed = select_gpu_memory(estimate_run_memory(config, ranks=ranks), offload=config.optimizer.offload)
         return needed.total <= _MEMORY_SHARE * gpu.memory
 
     numbers = range(config.ranks.context, gpus + 1, config.ranks.context)

@@ -12,13 +12,13 @@ import torch
 from rewards.form import compute_task_reward
 from rewards.reward import Completion, Reward, Task
 from train.config import ObjectiveConfig
-from train.learning.objectives import outcome_advantages, step_reward_advantages
+from train.learning.objectives import compute_outcome_advantages, compute_step_advantages
 from train.learning.sequences import TrainingSequence
 
 StepRewards = tuple[tuple[int, float], ...]  # (end of the step, its reward) for each step
 
 
-def steps_in_tokens(
+def convert_steps_to_tokens(
     steps: StepRewards, text: str, token_ids: Sequence[int], decode: Callable[[Sequence[int]], str]
 ) -> StepRewards:
     """Convert the ends of steps from characters to tokens.
@@ -70,7 +70,7 @@ class Rollout:
 Group = tuple[Rollout, ...]
 
 
-def group_rewards(group: Group, *, count_truncated: bool = True) -> list[float]:
+def list_group_rewards(group: Group, *, count_truncated: bool = True) -> list[float]:
     """Return the reward of each completion; nan if unknown.
 
     count_truncated: whether rewards of truncated completions count; otherwise they are unknown
@@ -83,22 +83,22 @@ def list_step_rewards(rollout: Rollout) -> tuple[tuple[int, float], ...]:
     return rollout.step_rewards or ((len(rollout.token_ids), rollout.reward),)
 
 
-def group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards: bool = False) -> str:
+def classify_group_signal(group: Group, *, count_truncated: bool = True, use_step_rewards: bool = False) -> str:
     """Classify the group's learning signal: "some" if task rewards differ, else why there is none.
 
     use_step_rewards: compare the rewards of steps instead of those of completions
     """
-    return signal_from_rewards(
+    return classify_signal(
         [(compute_task_reward(rollout.reward, rollout.reward_components), rollout.truncated) for rollout in group],
         count_truncated=count_truncated,
         step_rewards=[[value for _, value in rollout.step_rewards] for rollout in group] if use_step_rewards else (),
     )
 
 
-def signal_from_rewards(
+def classify_signal(
     rewards: Sequence[tuple[float, bool]], *, count_truncated: bool = True, step_rewards: Sequence[Sequence[float]] = ()
 ) -> str:
-    """Compute `group_signal` from each completion's task reward and whether it is truncated.
+    """Compute `classify_group_signal` from each completion's task reward and whether it is truncated.
 
     step_rewards: rewards of each completion's steps, compared instead; a completion without any is one step
     """
@@ -118,7 +118,7 @@ def signal_from_rewards(
     return "none" if min(known) <= 0 else "all"
 
 
-def sample_seed(seed: int, position: int, number: int) -> int:
+def derive_sample_seed(seed: int, position: int, number: int) -> int:
     """Return the seed of one sample, unique within a run and reproducible."""
     digest = hashlib.sha256(f"{seed} {position} {number}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
@@ -126,7 +126,7 @@ def sample_seed(seed: int, position: int, number: int) -> int:
 
 def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[TrainingSequence]:
     """Convert a group to training sequences, without completions whose reward is unknown."""
-    rewards = group_rewards(group, count_truncated=objective.overlong != "unknown")
+    rewards = list_group_rewards(group, count_truncated=objective.overlong != "unknown")
     known = [(rollout, reward) for rollout, reward in zip(group, rewards, strict=True) if not math.isnan(reward)]
     advantages = _compute_advantages(known, objective)
     return [
@@ -148,7 +148,9 @@ def _compute_advantages(known: Sequence[tuple[Rollout, float]], objective: Objec
     lengths = [len(rollout.token_ids) for rollout, _ in known]
     if objective.supervision == "process":
         steps = [list_step_rewards(rollout) for rollout, _ in known]
-        return step_reward_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
+        return compute_step_advantages(steps, lengths, by_std=objective.by_std, epsilon=objective.std_epsilon)
     rewards_PG = torch.tensor([[reward for _, reward in known]], dtype=torch.float64)
-    (advantages,) = outcome_advantages(rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon).tolist()
+    (advantages,) = compute_outcome_advantages(
+        rewards_PG, by_std=objective.by_std, epsilon=objective.std_epsilon
+    ).tolist()
     return [[advantage] * length for advantage, length in zip(advantages, lengths, strict=True)]

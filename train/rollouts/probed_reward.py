@@ -26,10 +26,10 @@ def _read(path: str) -> Config:
     try:
         return read_config(Path(path), model=_UNUSED, dataset=_UNUSED)
     except (TrainError, OSError, ValueError) as error:
-        raise _unusable(path, error) from error
+        raise _to_unusable_target(path, error) from error
 
 
-def _unusable(path: str, error: Exception) -> UnusableTarget:
+def _to_unusable_target(path: str, error: Exception) -> UnusableTarget:
     return UnusableTarget(str(error) if path in str(error) else f"{path}: {error}")
 
 
@@ -45,7 +45,7 @@ def open_reward(path: str) -> Callable[[str, Suite], float | None]:
             open_scorer(config.reward, config.sandbox, config.limits, seed=config.run.seed, kinds=kinds)
         )
     except (TrainError, SandboxError, OSError, ValueError) as error:
-        raise _unusable(path, error) from error
+        raise _to_unusable_target(path, error) from error
 
     def score(completion: str, suite: Suite) -> float | None:
         return (

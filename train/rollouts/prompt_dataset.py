@@ -53,7 +53,7 @@ class Mixture:
     def __init__(self, weights: Sequence[float], *, seed: int) -> None:
         self._seed = seed
         *self._bounds, _ = (bound / sum(weights) for bound in accumulate(weights))
-        self._block = lru_cache(_MAX_CACHED_BLOCKS)(self._new_block)
+        self._block = lru_cache(_MAX_CACHED_BLOCKS)(self._build_block)
         self._lock = threading.Lock()
         self._before = [(0,) * len(weights)]  # for each block, the number of earlier prompts of each dataset
 
@@ -64,9 +64,9 @@ class Mixture:
         number, offset = divmod(position, _BLOCK_POSITIONS)
         block = self._block(number)
         dataset = block[offset]
-        return dataset, self._counts_before(number)[dataset] + block[:offset].count(dataset)
+        return dataset, self._count_before(number)[dataset] + block[:offset].count(dataset)
 
-    def _counts_before(self, number: int) -> tuple[int, ...]:
+    def _count_before(self, number: int) -> tuple[int, ...]:
         before = self._before
         with self._lock:
             while len(before) <= number:
@@ -74,7 +74,7 @@ class Mixture:
                 before.append(tuple(count + block.count(dataset) for dataset, count in enumerate(before[-1])))
         return before[number]
 
-    def _new_block(self, number: int) -> list[int]:
+    def _build_block(self, number: int) -> list[int]:
         rng = random.Random(f"{self._seed} {number} mixture")
         shift = rng.random()
         block = [bisect_right(self._bounds, (index + shift) / _BLOCK_POSITIONS) for index in range(_BLOCK_POSITIONS)]
@@ -269,8 +269,8 @@ class PromptDataset:
         self._template_arguments = prompt.chat_arguments
         self._targets = data.target_tokens
         self._cache = cache
-        self._mixture = Mixture([weight for _, weight in data.parts()], seed=seed)
-        self._datasets = [_Dataset(name) for name, _ in data.parts()]
+        self._mixture = Mixture([weight for _, weight in data.list_datasets()], seed=seed)
+        self._datasets = [_Dataset(name) for name, _ in data.list_datasets()]
         self.n_too_long = 0
         self.left_out: Counter[str] = Counter()
         self.kinds = ProblemKinds()

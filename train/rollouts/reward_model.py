@@ -56,7 +56,7 @@ def count_parameters(path: str) -> int:
     """Return the number of parameters of a reward model. Raises ConfigError as `check_reward_model` does."""
     settings = _load_configuration(path)
     with torch.device("meta"):
-        return sum(weight.numel() for weight in _classifier_class(settings).from_config(settings).parameters())
+        return sum(weight.numel() for weight in _choose_classifier_class(settings).from_config(settings).parameters())
 
 
 def _load_configuration(path: str, *, trained: bool = False) -> Any:
@@ -66,7 +66,7 @@ def _load_configuration(path: str, *, trained: bool = False) -> Any:
         check_model(path)
         check_tokenizer(path)
         settings = load_hf_config(path)
-    _classifier_class(settings)
+    _choose_classifier_class(settings)
     if settings.num_labels != 1:
         raise ConfigError(
             f"reward.model: {path} has {settings.num_labels} outputs, but a reward needs one. Use a classifier trained "
@@ -90,23 +90,23 @@ def _explain_loading() -> Iterator[None]:
 
 
 def _is_process_model(settings: Any) -> bool:
-    return _architecture(settings).endswith("ForTokenClassification")
+    return _get_architecture(settings).endswith("ForTokenClassification")
 
 
-def _architecture(settings: Any) -> str:
+def _get_architecture(settings: Any) -> str:
     return str((settings.architectures or [""])[0])
 
 
-def _classifier_class(settings: Any) -> Any:
+def _choose_classifier_class(settings: Any) -> Any:
     import transformers
 
     if _is_process_model(settings):
         return transformers.AutoModelForTokenClassification
-    if _architecture(settings).endswith("ForSequenceClassification"):
+    if _get_architecture(settings).endswith("ForSequenceClassification"):
         return transformers.AutoModelForSequenceClassification
     raise ConfigError(
-        f"reward.model: {settings.name_or_path} is a {_architecture(settings) or settings.model_type}, which scores "
-        "nothing. Give a model for sequence classification, or for token classification if it scores steps."
+        f"reward.model: {settings.name_or_path} is a {_get_architecture(settings) or settings.model_type}, not a "
+        "classifier. Give a model for sequence classification, or for token classification if it scores steps."
     )
 
 
@@ -238,18 +238,18 @@ class RewardModel(Closeable):
         for number, completion in enumerate(completions):
             row = self._tokenizer.encode(prompt, completion)
             if len(row.ids) <= self._max_length:
-                by_length.setdefault(self._batch_length(row), []).append((number, row))
+                by_length.setdefault(self._compute_batch_length(row), []).append((number, row))
         chunks = (
-            rows[start : start + self._n_rows(length)]
+            rows[start : start + self._count_batch_rows(length)]
             for length, rows in by_length.items()
-            for start in range(0, len(rows), self._n_rows(length))
+            for start in range(0, len(rows), self._count_batch_rows(length))
         )
         return [([number for number, _ in chunk], [row for _, row in chunk]) for chunk in chunks]
 
     def compute_outputs(self, rows: Sequence[Row]) -> Tensor:
         """Return the classifier's outputs for a batch, on the CPU: (B,), or (B, L) for each token."""
-        length = self._batch_length(rows[0])
-        ids_BL = torch.full((self._n_rows(length), length), self._tokenizer.pad_id)
+        length = self._compute_batch_length(rows[0])
+        ids_BL = torch.full((self._count_batch_rows(length), length), self._tokenizer.pad_id)
         mask_BL = torch.zeros_like(ids_BL)
         mask_BL[:, 0] = 1  # also for unused rows, since softmax over no tokens is nan
         for number, row in enumerate(rows):
@@ -260,7 +260,7 @@ class RewardModel(Closeable):
         logits: Tensor = output.logits.float().cpu()
         return logits[: len(rows), ..., 0]
 
-    def _batch_length(self, row: Row) -> int:
+    def _compute_batch_length(self, row: Row) -> int:
         """Return the padded length for this row."""
         length = len(row.ids)
         if self._max_rows == 1:
@@ -268,7 +268,7 @@ class RewardModel(Closeable):
         step = max(_MIN_LENGTH, 1 << max(length.bit_length() - 3, 0))
         return min(-(-length // step) * step, self._max_length)
 
-    def _n_rows(self, length: int) -> int:
+    def _count_batch_rows(self, length: int) -> int:
         return max(1, min(self._max_rows, _BATCH_TOKENS // length))
 
     def parameters(self) -> list[torch.nn.Parameter]:
@@ -292,8 +292,9 @@ class RewardModel(Closeable):
             try:
                 request = self._requests.get(block=not waiting)
             except queue.Empty:
-                length = self._batch_length(waiting[0].row)
-                batch = [each for each in waiting if self._batch_length(each.row) == length][: self._n_rows(length)]
+                length = self._compute_batch_length(waiting[0].row)
+                same_length = [each for each in waiting if self._compute_batch_length(each.row) == length]
+                batch = same_length[: self._count_batch_rows(length)]
                 waiting = [each for each in waiting if each not in batch]
                 self._score_batch(batch)
                 continue
@@ -335,7 +336,7 @@ class RewardModel(Closeable):
 def _load_weights(path: str, settings: Any, dtype: torch.dtype) -> Any:
     with _explain_loading():
         with translate_loading_errors(path):
-            model, loading = _classifier_class(settings).from_pretrained(
+            model, loading = _choose_classifier_class(settings).from_pretrained(
                 str(Path(path).expanduser()), config=settings, dtype=dtype, output_loading_info=True,
                 trust_remote_code=False,
             )  # fmt: skip

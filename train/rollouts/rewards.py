@@ -30,7 +30,7 @@ from rewards.weighted import WeightedReward
 from sandbox import Limits, Sandbox, limit_bounds
 from sandbox.packages import compute_fingerprint
 from train import config
-from train.config.checks import function_name
+from train.config.checks import get_function_name
 from train.errors import ConfigError, RolloutError
 from train.rollouts.prompt_dataset import ProblemKinds
 
@@ -148,12 +148,12 @@ def open_scorer(
         if kinds.tests and settings.code and not settings.random:
             sandbox = stack.enter_context(open_sandbox(sandbox_config, max_limits))
             max_concurrent = max(max_concurrent, _CONCURRENT_PER_WORKER * sandbox.workers)
-            code.append((settings.code, _code_reward(sandbox, settings), "code"))
+            code.append((settings.code, _build_code_reward(sandbox, settings), "code"))
         math: list[_WeightedReward] = []
         if kinds.answers and settings.math and not settings.random:
-            math.append((settings.math, stack.enter_context(_math_reward()), "math"))
-        learned = [*_custom_reward(settings), *_reward_model(settings, model, stack)]
-        always = list(_common_rewards(settings, seed))
+            math.append((settings.math, stack.enter_context(_build_math_reward()), "math"))
+        learned = [*_load_custom_reward(settings), *_load_reward_model(settings, model, stack)]
+        always = list(_build_common_rewards(settings, seed))
         scorers = [
             WeightedReward([*own, *learned, *always]) if own or learned or always else None for own in (code, math, [])
         ]
@@ -192,12 +192,12 @@ def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
         )
 
 
-def _custom_reward(settings: config.RewardConfig) -> Iterator[_WeightedReward]:
+def _load_custom_reward(settings: config.RewardConfig) -> Iterator[_WeightedReward]:
     if settings.function and settings.function_weight and not settings.random:
-        yield settings.function_weight, CustomReward(settings.function), function_name(settings.function)
+        yield settings.function_weight, CustomReward(settings.function), get_function_name(settings.function)
 
 
-def _reward_model(
+def _load_reward_model(
     settings: config.RewardConfig, loaded: RewardCallable | None, stack: ExitStack
 ) -> Iterator[_WeightedReward]:
     if settings.uses_model:
@@ -207,7 +207,7 @@ def _reward_model(
         yield settings.model_weight, model, "model"
 
 
-def _common_rewards(settings: config.RewardConfig, seed: int) -> Iterator[_WeightedReward]:
+def _build_common_rewards(settings: config.RewardConfig, seed: int) -> Iterator[_WeightedReward]:
     """Yield the rewards that apply to every task."""
     if settings.random:
         yield 1.0, _RandomReward(seed), "random"
@@ -219,14 +219,14 @@ def _common_rewards(settings: config.RewardConfig, seed: int) -> Iterator[_Weigh
         yield settings.overlong, OverlongPenalty(settings.overlong_buffer_tokens), "overlong"
 
 
-def _math_reward() -> MathReward:
+def _build_math_reward() -> MathReward:
     try:
         return MathReward()
     except ModuleNotFoundError as error:
         raise ConfigError(f"reward.math: {error}") from error
 
 
-def _code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
+def _build_code_reward(sandbox: Sandbox, settings: config.RewardConfig) -> CodeReward:
     return CodeReward(
         sandbox,
         select=settings.select,
@@ -243,7 +243,7 @@ def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimit
 
     Raises SandboxError, and ConfigError for invalid limits or if the packages differ from those of the run.
     """
-    sandbox = settings.options().open(max_limits=_to_limits(max_limits))
+    sandbox = settings.to_sandbox_options().open(max_limits=_to_limits(max_limits))
     if settings.packages_sha256 not in ("", compute_fingerprint(sandbox.packages)):
         sandbox.close()
         packages = ", ".join(map(str, sandbox.packages)) or "none"

@@ -92,7 +92,7 @@ def list_checkpoints(run: Path) -> list[Path]:
     return sorted((run / FOLDER).glob("step-*"))
 
 
-def oldest_step(run: Path) -> int:
+def find_oldest_step(run: Path) -> int:
     """Return the step of a run's oldest checkpoint; there must be one."""
     return int(list_checkpoints(run)[0].name.removeprefix("step-"))
 
@@ -111,15 +111,15 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
         progress["recent_clipped"] = tuple(progress["recent_clipped"])
         read = RunProgress(**progress)
     except Exception as error:  # the type depends on the damage
-        raise _damage_error(folder, error) from error
+        raise _build_damage_error(folder, error) from error
     try:
         load_learner(folder / _LEARNER)
     except CheckpointError as error:
-        raise _damage_error(folder, error) from error
+        raise _build_damage_error(folder, error) from error
     return read
 
 
-def _damage_error(folder: Path, error: Exception) -> CheckpointError:
+def _build_damage_error(folder: Path, error: Exception) -> CheckpointError:
     return CheckpointError(
         f"{folder}: a damaged checkpoint ({type(error).__name__}: {error}). Delete that folder; then --resume "
         "continues from the one before."

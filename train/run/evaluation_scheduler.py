@@ -42,7 +42,7 @@ from train.run.pending_evaluation import (
     delete_results_after,
     evaluate_suites,
     find_unfinished_evaluations,
-    result_path,
+    get_result_path,
 )
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class EvaluationScheduler:
                 self._begin(pending)
                 self.collect()
 
-    def after_step(self, step: int, max_tokens: int) -> dict[str, float]:
+    def evaluate_if_due(self, step: int, max_tokens: int) -> dict[str, float]:
         """Begin an evaluation of the weights after this step if one is due; return its metrics if it has finished.
 
         max_tokens: length limit of completions, unless evaluation.max_tokens is set
@@ -157,7 +157,7 @@ class EvaluationScheduler:
         pending.remove()
         return metrics
 
-    def on_engine_idle(self) -> None:
+    def begin_idle_evaluation(self) -> None:
         """Begin the pending "idle" evaluation, if any, while the engine waits for new weights."""
         if self._needs_engine and self._thread is None:
             self._thread = threading.Thread(target=self._evaluate_when_idle, name="evaluation", daemon=True)
@@ -172,7 +172,7 @@ class EvaluationScheduler:
 
     def collect(self) -> None:
         """Log the metrics of the evaluation if it has ended."""
-        if self._pending is None or self._needs_engine or (self._child is not None and self._child.status() is None):
+        if self._pending is None or self._needs_engine or (self._child is not None and self._child.poll() is None):
             return
         pending = self._pending
         if metrics := self._take_metrics():
@@ -181,13 +181,13 @@ class EvaluationScheduler:
 
     def finish(self) -> None:
         """Wait for the pending evaluation, and log its metrics. Raises the error of a failed "idle" evaluation."""
-        self.on_engine_idle()
+        self.begin_idle_evaluation()
         if self._thread is not None:
             self._thread.join()
             self._thread, self._needs_engine = None, False
             if self._error is not None:
                 raise self._error
-        if self._child is not None and self._child.status() is None:
+        if self._child is not None and self._child.poll() is None:
             log.info("waiting for the pending evaluation")
             self._child.wait()
         self.collect()
@@ -242,9 +242,11 @@ class EvaluationScheduler:
         assert self._pending is not None
         pending, self._pending = self._pending, None
         self.close()
-        found = pending.suite_metrics()
+        found = pending.read_suite_metrics()
         if missing := [name for name in self._names if name not in found]:
-            log.warning("step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._failure_reason())
+            log.warning(
+                "step %d is not evaluated on %s: %s", pending.step, ", ".join(missing), self._describe_failure()
+            )
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
@@ -255,19 +257,19 @@ class EvaluationScheduler:
             for name, value in metrics.items()
         }
 
-    def _failure_reason(self) -> str:
+    def _describe_failure(self) -> str:
         if self._child is None:
             return self._start_error
         reason = self._child.exit_reason()
-        return f"its process was {reason}" if (self._child.status() or 0) < 0 else f"{reason} (see {self._child.log})"
+        return f"its process was {reason}" if (self._child.poll() or 0) < 0 else f"{reason} (see {self._child.log})"
 
     def _is_complete(self, pending: PendingEvaluation) -> bool:
-        return pending.suite_metrics().keys() >= set(self._names)
+        return pending.read_suite_metrics().keys() >= set(self._names)
 
     def _keep_if_best(self, pending: PendingEvaluation) -> None:
         suite = self._config.evaluation.keep_best
         try:
-            record = build_record(suite, pending.step, result_path(self._run, suite, pending.step))
+            record = build_record(suite, pending.step, get_result_path(self._run, suite, pending.step))
             if not is_better(record, read_best_record(self._run)):
                 return
             if not pending.model_folder.exists():  # evaluated within the step: the learner still has the weights

@@ -18,7 +18,7 @@ from train.config import Config, with_overrides
 from train.config.read import as_table
 from train.errors import ConfigError
 from train.learning.policy import load_hf_config
-from train.run.memory import GB, Machines, MemoryNeed, divide_gpus, memory_needs
+from train.run.memory import GB, Machines, MemoryNeed, divide_gpus, estimate_memory_needs
 
 # Reads the configuration with values of the form section.key=value added. Raises ConfigError.
 ReadConfig = Callable[[Sequence[str]], Config]
@@ -75,10 +75,10 @@ def fit_config(read: ReadConfig, machines: Machines) -> Config:
     configuration is invalid.
     """
     leanest = read(())
-    for changes in _candidates(leanest, machines):
+    for changes in _iterate_candidates(leanest, machines):
         with suppress(ConfigError):  # the values conflict with the user's, or with the GPUs
             changed = read(changes)
-            if not _shortage(list(memory_needs(changed, machines))):
+            if not _describe_shortage(list(estimate_memory_needs(changed, machines))):
                 return changed
             leanest = changed
     return leanest
@@ -86,26 +86,26 @@ def fit_config(read: ReadConfig, machines: Machines) -> Config:
 
 def check_memory(config: Config, machines: Machines) -> None:
     """Raise ConfigError, with fitting values if there are any, if the run does not fit its machines."""
-    if not (problem := _problem(config, machines)):
+    if not (problem := _describe_misfit(config, machines)):
         return
     for start in (config, with_overrides(config, ["model.lora_rank=32"])):
         fitting = fit_config(partial(with_overrides, start), machines)
-        if not _problem(fitting, machines):
-            changed = changed_values(config, fitting).items()
+        if not _describe_misfit(fitting, machines):
+            changed = find_changed_values(config, fitting).items()
             values = " ".join(f"--set {name}={json.dumps(value)}" for name, value in changed)
             raise ConfigError(f"{problem} These values fit: {values}")
     raise ConfigError(problem)
 
 
-def _problem(config: Config, machines: Machines) -> str:
+def _describe_misfit(config: Config, machines: Machines) -> str:
     """Describe the reason for which the run does not fit the machines; empty if it does."""
     try:
-        return _shortage(list(memory_needs(config, machines)))
+        return _describe_shortage(list(estimate_memory_needs(config, machines)))
     except ConfigError as error:
         return f"{error}."
 
 
-def _shortage(needs: Sequence[MemoryNeed]) -> str:
+def _describe_shortage(needs: Sequence[MemoryNeed]) -> str:
     """Describe the first role without enough memory; empty if there is none."""
     for need in needs:
         if need.available and need.total > need.available:
@@ -116,7 +116,7 @@ def _shortage(needs: Sequence[MemoryNeed]) -> str:
     return ""
 
 
-def changed_values(before: Config, after: Config) -> Mapping[str, Any]:
+def find_changed_values(before: Config, after: Config) -> Mapping[str, Any]:
     """Return the values that differ, by section.key."""
     old, new = as_table(before), as_table(after)
     return {
@@ -128,7 +128,7 @@ def changed_values(before: Config, after: Config) -> Mapping[str, Any]:
     }
 
 
-def _candidates(config: Config, machines: Machines) -> Iterator[tuple[str, ...]]:
+def _iterate_candidates(config: Config, machines: Machines) -> Iterator[tuple[str, ...]]:
     """Yield changes of the configuration, the fastest first."""
     yield ()
     where = config.evaluation.where

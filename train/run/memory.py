@@ -65,39 +65,39 @@ class LearnerMemory:
         return sum(self.bytes_by_purpose.values())
 
 
-def row_tokens(config: Config) -> int:
+def compute_row_tokens(config: Config) -> int:
     """Return the tokens of the longest packed row: at least one prompt and completion of maximum length."""
     max_length = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
     return max(config.optimizer.row_tokens, max_length)
 
 
-def estimate_run(config: Config, *, ranks: int) -> LearnerMemory:
+def estimate_run_memory(config: Config, *, ranks: int) -> LearnerMemory:
     """Estimate the memory of a run's learner with weights sharded over `ranks` ranks.
 
-    Includes moments even with `optimizer.offload`; `gpu_memory` excludes them. Raises LearnerError if the model cannot
+    Includes moments even with `optimizer.offload`; `select_gpu_memory` excludes them. Raises LearnerError if the model cannot
     be found.
     """
-    part = -(-row_tokens(config) // config.ranks.context)  # each rank's part of a row
-    return estimate(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
+    part = -(-compute_row_tokens(config) // config.ranks.context)  # each rank's part of a row
+    return estimate_learner_memory(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
 
 
-def gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
+def select_gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
     """Return the part on the GPU. With `offload`, moments are there only in shards, after activations are freed."""
     return replace(memory, moments=max(_MOMENT_BUFFER_BYTES - memory.activations, 0)) if offload else memory
 
 
-def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
+def estimate_learner_memory(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
     """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
     config = load_hf_config(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
-    causal = model_without_data(config, model)
+    causal = build_model_without_data(config, model)
     parameters = sum(weight.numel() for weight in causal.parameters())
     trained = sum(weight.numel() for weight in causal.parameters() if weight.requires_grad)
     kept = sum(weight.nbytes for weight in causal.parameters())
     n_layers = len(find_layers(causal))
     in_layer = sum(weight.numel() for weight in find_layers(causal)[0].parameters())
     kind: Any = type(config)
-    measured = _row_peaks(kind, config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
+    measured = _measure_row_peak_bytes(kind, config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
     peaks = [few + (many - few) * (n_layers - _MEASURED_LAYERS[0]) for few, many in zip(*measured, strict=True)]
     if ranks > 1:
         # FSDP2 gathers a layer and the next one. Weights outside of layers stay gathered for the whole pass; their
@@ -120,7 +120,7 @@ def estimate(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int
     )
 
 
-def model_without_data(config: Any, model: ModelConfig) -> Any:
+def build_model_without_data(config: Any, model: ModelConfig) -> Any:
     """Return the learner's model without weight data: on the CPU in FakeTensorMode, else on the meta device."""
     from transformers import AutoModelForCausalLM
 
@@ -143,7 +143,7 @@ def model_without_data(config: Any, model: ModelConfig) -> Any:
 
 
 @cache  # a plan tries several numbers of ranks
-def _row_peaks(
+def _measure_row_peak_bytes(
     kind: Any, settings: str, model: ModelConfig, row_tokens: int, alone: bool
 ) -> tuple[list[float], list[float]]:
     """Return the peak bytes of activations in four phases, for each of _MEASURED_LAYERS.
@@ -159,7 +159,7 @@ def _row_peaks(
     for n_layers in _MEASURED_LAYERS:
         shallow = kind.from_dict(json.loads(settings) | {"num_hidden_layers": n_layers, "layer_types": None})
         with FakeTensorMode():
-            causal = model_without_data(shallow, model)
+            causal = build_model_without_data(shallow, model)
             for weight in causal.parameters() if not alone else ():
                 weight.data = weight.data.to(dtype)
             policy = Policy(causal, dtype, 1.0, autocast=alone, exact_logits=model.head_dtype == "float32")
@@ -226,7 +226,7 @@ def cache_bytes_per_token(text_config: Any, number_bytes: int, *, tensor_paralle
     return int(2 * text_config.num_hidden_layers * -(-heads // tensor_parallel) * width * number_bytes)
 
 
-def _number_bytes(config: Config) -> int:
+def _get_number_bytes(config: Config) -> int:
     return 2 if config.model.dtype == "bfloat16" else 4
 
 
@@ -264,7 +264,7 @@ def format_memory_needs(needs: Sequence[MemoryNeed]) -> Iterator[str]:
         yield f"{need.scope:<22} {parts}: {need.total / GB:.1f}{has}"
 
 
-def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
+def estimate_memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
     """Yield the needs of each role. Raises ConfigError if the GPUs cannot be divided as configured."""
     ranks, engine_gpus = divide_gpus(config, machines)
     shard = config.ranks.shard or ranks
@@ -273,10 +273,10 @@ def memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
             raise ConfigError(
                 f"ranks.{key} = {value}: the number of the learner's GPUs, {ranks}, is not a multiple of it"
             )
-    learner = estimate_run(config, ranks=shard)
+    learner = estimate_run_memory(config, ranks=shard)
     if machines.gpus:
-        yield from _gpu_needs(config, machines, ranks, engine_gpus, learner)
-    yield from _host_needs(config, machines, ranks, engine_gpus, learner)
+        yield from _estimate_gpu_needs(config, machines, ranks, engine_gpus, learner)
+    yield from _estimate_host_needs(config, machines, ranks, engine_gpus, learner)
 
 
 def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
@@ -307,19 +307,19 @@ def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
     return n_left, len(engines)
 
 
-def _evaluates_concurrently(config: Config) -> bool:
+def _has_concurrent_evaluation(config: Config) -> bool:
     return config.evaluation.where == "own" and bool(config.evaluation.dataset or config.evaluation.suites)
 
 
-def _gpu_needs(
+def _estimate_gpu_needs(
     config: Config, machines: Machines, ranks: int, engine_gpus: int, learner: LearnerMemory
 ) -> Iterator[MemoryNeed]:
     gpu, engine, evaluation = machines.gpu_gb * GB, config.engine, config.evaluation
-    offload, is_concurrent = config.optimizer.offload, _evaluates_concurrently(config)
-    parts = {**gpu_memory(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
+    offload, is_concurrent = config.optimizer.offload, _has_concurrent_evaluation(config)
+    parts = {**select_gpu_memory(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
     advice += "" if offload else " or optimizer.offload"
-    reward_model = _reward_model(config, 2)
+    reward_model = _estimate_reward_model(config, 2)
     if config.reward.model_gpu is not None:
         yield MemoryNeed("GPU of reward model", reward_model, gpu, "Choose a smaller reward.model")
     elif config.reward.model_device != "cpu":
@@ -350,14 +350,18 @@ def _gpu_needs(
         completion = longest if is_concurrent else max(longest, evaluation.max_tokens)
         scope = f"each of {engine_gpus} engine GPUs" if engine_gpus else "engine on that GPU"
         advice = "Raise engine.memory_share or engine.tensor_parallel, lower max_tokens"
-        yield _engine_need(scope, config, engine, learner, engine.max_model_len or prompt + completion, gpu, advice)
+        yield _estimate_engine_need(
+            scope, config, engine, learner, engine.max_model_len or prompt + completion, gpu, advice
+        )
     if is_concurrent:
         on = f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU"
         advice = "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens"
-        yield _engine_need(on, config, evaluation, learner, prompt + (evaluation.max_tokens or longest), gpu, advice)
+        yield _estimate_engine_need(
+            on, config, evaluation, learner, prompt + (evaluation.max_tokens or longest), gpu, advice
+        )
 
 
-def _engine_need(
+def _estimate_engine_need(
     scope: str, config: Config, section: EngineConfig | EvaluationConfig, learner: LearnerMemory, max_tokens: int,
     gpu: float, advice: str,
 ) -> MemoryNeed:  # fmt: skip
@@ -366,7 +370,7 @@ def _engine_need(
     max_tokens  tokens of the longest prompt and completion together
     gpu         bytes of a GPU
     """
-    text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _number_bytes(config)
+    text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _get_number_bytes(config)
     of_a_token = cache_bytes_per_token(text_config, number_bytes, tensor_parallel=section.tensor_parallel)
     purposes: dict[str, float] = {
         "weights": -(-learner.parameters * number_bytes // section.tensor_parallel),
@@ -377,7 +381,7 @@ def _engine_need(
     return MemoryNeed(scope, purposes, section.memory_share * gpu, advice)
 
 
-def _reward_model(config: Config, number_bytes: int) -> dict[str, float]:
+def _estimate_reward_model(config: Config, number_bytes: int) -> dict[str, float]:
     """Return the bytes of the reward model; empty if the run has none."""
     if not config.reward.uses_model:
         return {}
@@ -386,13 +390,13 @@ def _reward_model(config: Config, number_bytes: int) -> dict[str, float]:
     return {"reward model": float(count_parameters(config.reward.model) * number_bytes + _REWARD_BATCH_BYTES)}
 
 
-def _host_needs(
+def _estimate_host_needs(
     config: Config, machines: Machines, ranks: int, engine_gpus: int, learner: LearnerMemory
 ) -> Iterator[MemoryNeed]:
-    model = learner.parameters * _number_bytes(config)
+    model = learner.parameters * _get_number_bytes(config)
     state = learner.trainable_parameters * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
     process = _PROCESS_BYTES if machines.gpus else _CPU_PROCESS_BYTES
-    evaluation_processes = max(len(config.evaluation.gpus), 1) if _evaluates_concurrently(config) else 0
+    evaluation_processes = max(len(config.evaluation.gpus), 1) if _has_concurrent_evaluation(config) else 0
     others = engine_gpus + len(config.evaluation.gpus)
     ranks_of_first = min(ranks, machines.first_machine_gpus - others) if machines.gpus else ranks
     moments = learner.moments if machines.gpus and config.optimizer.offload else 0
@@ -405,7 +409,7 @@ def _host_needs(
     if moments:
         first["moments"] = moments * ranks_of_first
     if not machines.gpus or config.reward.model_device == "cpu":
-        first |= _reward_model(config, 4)
+        first |= _estimate_reward_model(config, 4)
     if not machines.gpus:
         first |= learner.bytes_by_purpose | {"engine": model + _CPU_CACHE_BYTES + process}
         if evaluation_processes:

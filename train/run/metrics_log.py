@@ -78,7 +78,7 @@ class MetricsLog:
         self._folder = folder
         self._wants_board = tensorboard
         self._board: Any = None
-        self._wandb: Any = _wandb_run(folder, wandb) if wandb else None
+        self._wandb: Any = _open_wandb_run(folder, wandb) if wandb else None
 
     def truncate_after(self, step: int) -> dict[str, float]:
         """Delete the lines after this step, and return the metrics of the last remaining step.
@@ -172,7 +172,7 @@ def _replace_nonfinite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _wandb_run(folder: Path, project: str) -> Any:
+def _open_wandb_run(folder: Path, project: str) -> Any:
     import wandb
 
     id_file = folder / "wandb.id"  # a resumed run continues the same curves

@@ -19,7 +19,7 @@ from train.errors import NoRunError
 from train.evaluation.exercises import has_dates, parse_suite
 from train.run.folder import read_stored_config
 from train.run.metrics_log import TIMELINE, read_json_lines, read_metrics
-from train.run.pending_evaluation import metric_suite_name
+from train.run.pending_evaluation import get_metric_suite_name
 from train.run.step_metrics import mean
 
 MODEL_FOLDER = "model"  # subfolder of a run
@@ -47,7 +47,7 @@ class _SuiteRows(NamedTuple):
     rows: list[Row]  # evenly spaced, including the first and the last
 
 
-def weights_digest(model: Path) -> str:
+def compute_weights_digest(model: Path) -> str:
     """Return 16 hex digits of the blake3 digest over a folder's safetensors files, sorted by name.
 
     Raises NoRunError if there are none.
@@ -70,25 +70,25 @@ def write(run: Path) -> Path:
     trained = [row for row in rows if row.get("reward") is not None]
     if not trained:
         raise NoRunError(f"{run}: no step is finished yet, so its model has no card. Wait for the first step.")
-    evaluations = _evaluations(config, rows)
+    evaluations = _collect_evaluations(config, rows)
     ends = max(min(_AVERAGED_STEPS, len(trained) // 2), 1)
     name = f"{Path(config.model.path).name}-{run.resolve().name}"
     template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     text = Template(template, trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined).render(
         name=name,
-        front_matter=_front_matter(name, config, evaluations),
+        front_matter=_render_front_matter(name, config, evaluations),
         config=config,
         done=trained[-1]["step"],
         tokens=int(trained[-1].get("num_tokens") or 0),
         ends=ends,
-        outcome=_outcome(trained[:ends], trained[-ends:]),
+        outcome=_summarize_outcome(trained[:ends], trained[-ends:]),
         evaluations=evaluations,
-        number=_number,
-        datasets=[_dataset(name, weight) for name, weight in config.data.parts()],
+        number=_format_number,
+        datasets=[_describe_dataset(name, weight) for name, weight in config.data.list_datasets()],
         hours=max((line.get("ended", 0.0) for line in read_json_lines(run / TIMELINE)), default=0.0) / 3600,
-        machine=_machine(),
-        versions=_versions(),
-        settings=_toml(config),
+        machine=_describe_machine(),
+        versions=_list_versions(),
+        settings=_format_toml(config),
     )
     card = run / MODEL_FOLDER / "README.md"
     card.parent.mkdir(exist_ok=True)
@@ -96,10 +96,10 @@ def write(run: Path) -> Path:
     return card
 
 
-def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
+def _collect_evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
     settings = config.evaluation
     # With a single suite, metric names omit it.
-    only = settings.dataset or ", ".join(metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
+    only = settings.dataset or ", ".join(get_metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
     evaluations = []
     for name in dict.fromkeys(name for row in rows for name in row):
         found, known = _PASS_AT_1.fullmatch(name), [row for row in rows if row.get(name) is not None]
@@ -111,7 +111,7 @@ def _evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
     return evaluations
 
 
-def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> str:
+def _render_front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> str:
     results = [
         EvalResult("text-generation", Path(one.suite).name, Path(one.suite).name, "pass@1", row[f"{one.prefix}pass@1"])
         for one in evaluations
@@ -128,7 +128,7 @@ def _front_matter(name: str, config: Config, evaluations: list[_SuiteRows]) -> s
     ).to_yaml()
 
 
-def _outcome(first: list[Row], last: list[Row]) -> list[tuple[Any, ...]]:
+def _summarize_outcome(first: list[Row], last: list[Row]) -> list[tuple[Any, ...]]:
     """Return (label, mean at the beginning, mean at the end) of each known metric."""
     outcome = []
     for name, label in _SHOWN_METRICS.items():
@@ -138,12 +138,12 @@ def _outcome(first: list[Row], last: list[Row]) -> list[tuple[Any, ...]]:
     return outcome
 
 
-def _number(row: Row, name: str, form: str = ".3f") -> str:
+def _format_number(row: Row, name: str, form: str = ".3f") -> str:
     value = row.get(name)
     return "-" if value is None else format(value, form)
 
 
-def _dataset(name: str, weight: float) -> dict[str, Any]:
+def _describe_dataset(name: str, weight: float) -> dict[str, Any]:
     path = Path(name).expanduser()
     try:
         manifest = read_manifest(path)
@@ -152,7 +152,7 @@ def _dataset(name: str, weight: float) -> dict[str, Any]:
     return {"name": name, "weight": weight, "there": manifest is not None or path.is_file(), "manifest": manifest}
 
 
-def _machine() -> str:
+def _describe_machine() -> str:
     import torch
 
     if torch.cuda.is_available():
@@ -163,12 +163,12 @@ def _machine() -> str:
     return f"{machine.count_cpus()} cores of {names[0] if names else platform.machine()}"
 
 
-def _versions() -> list[str]:
+def _list_versions() -> list[str]:
     found = {name: find_installed_version(name) for name in _PACKAGES}
     return [f"Python {platform.python_version()}", *(f"{name} {version}" for name, version in found.items() if version)]
 
 
-def _toml(config: Config) -> str:
+def _format_toml(config: Config) -> str:
     """Return a configuration file for `curate train`."""
     text = []
     for section, values in as_table(config).items():

@@ -40,7 +40,7 @@ FOLDER = "evaluations"
 _STEP = "step-"
 
 
-def result_path(run: Path, suite: str, step: int) -> Path:
+def get_result_path(run: Path, suite: str, step: int) -> Path:
     """Return the path of the result for the weights after this step."""
     return run / FOLDER / suite / f"{_STEP}{step:06d}.json"
 
@@ -51,7 +51,7 @@ def _parse_step(path: Path) -> int:
 
 def delete_results_after(run: Path, step: int) -> None:
     """Delete the results of later steps, which will run again."""
-    for path in _result_files(run):
+    for path in _list_result_files(run):
         if _parse_step(path) > step:
             path.unlink()
 
@@ -62,14 +62,14 @@ def read_evaluations(run: Path) -> dict[str, dict[int, Result]]:
     Raises NoRunError if there are none, and CurateError if one is damaged.
     """
     found: dict[str, dict[int, Result]] = {}
-    for path in _result_files(run):
+    for path in _list_result_files(run):
         found.setdefault(path.parent.name, {})[_parse_step(path)] = read_result(path)
     if not found:
         raise NoRunError(f"{run}: no evaluation is finished. Give the folder of a run with a section [evaluation].")
     return found
 
 
-def _result_files(run: Path) -> list[Path]:
+def _list_result_files(run: Path) -> list[Path]:
     return sorted((run / FOLDER).glob(f"[!.]*/{_STEP}*.json"))
 
 
@@ -77,7 +77,7 @@ def _result_files(run: Path) -> list[Path]:
 class RunSuite:
     """A suite of a run.
 
-    name    name in metrics and in evaluation.keep_best, see `metric_suite_name`
+    name    name in metrics and in evaluation.keep_best, see `get_metric_suite_name`
     window  first and last contest date; "" for all
     """
 
@@ -95,7 +95,7 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
     """
     settings = config.evaluation
     locations = [("", settings.dataset)] * bool(settings.dataset) + [parse_suite(text) for text in settings.suites]
-    names = [metric_suite_name(suite, location) for suite, location in locations]
+    names = [get_metric_suite_name(suite, location) for suite, location in locations]
     for name, n in Counter(names).items():
         if n > 1:
             raise ConfigError(f"evaluation.suites: {n} suites have the name {name}. Leave all but one of them out.")
@@ -120,7 +120,7 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
     return tuple(suites)
 
 
-def metric_suite_name(suite: str, location: str) -> str:
+def get_metric_suite_name(suite: str, location: str) -> str:
     """Return the name of a suite in metrics and folders: for a dataset, its folder's."""
     return shorten_location(location) if suite in ("", dataset.NAME) else suite
 
@@ -148,7 +148,7 @@ class PendingEvaluation:
         """Return the folder of the weights. If it exists, they are complete."""
         return self.folder / _MODEL
 
-    def samples_path(self, suite: str) -> Path:
+    def get_samples_path(self, suite: str) -> Path:
         return self.folder / f"{suite}.jsonl"
 
     def write_request(self, config: Config) -> None:
@@ -172,14 +172,14 @@ class PendingEvaluation:
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), _parse_step(folder), request["max_tokens"]), from_table(request["config"])
 
-    def suite_metrics(self) -> SuiteMetrics:
+    def read_suite_metrics(self) -> SuiteMetrics:
         """Return the metrics of the finished suites."""
         path = self.folder / _FOUND
         found: SuiteMetrics = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         return found
 
     def record_suite_metrics(self, suite: str, metrics: dict[str, float]) -> None:
-        write_atomic(self.folder / _FOUND, json.dumps(self.suite_metrics() | {suite: metrics}))
+        write_atomic(self.folder / _FOUND, json.dumps(self.read_suite_metrics() | {suite: metrics}))
 
     def remove(self) -> None:
         """Delete the folder, the request first: if SIGKILL interrupts this, a folder without a request is ignored."""
@@ -206,18 +206,18 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
 
     Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
-    settings, finished = config.evaluation, pending.suite_metrics()
+    settings, finished = config.evaluation, pending.read_suite_metrics()
     sampling = SamplingParams(settings.temperature, settings.top_p, pending.max_tokens)
     with open_sandbox(config.sandbox, config.limits) as sandbox:
         for suite in suites:
             if suite.name in finished:
                 continue
-            with SampleStore(pending.samples_path(suite.name)) as samples:
+            with SampleStore(pending.get_samples_path(suite.name)) as samples:
                 evaluation = evaluate(
                     suite.exercises, partial(sampler.sample, sampling=sampling), sandbox, k=settings.k, samples=samples
                 )
             engine = EngineOptions(config.engine.concurrency or None, config.engine.options)
-            path = result_path(pending.run, suite.name, pending.step)
+            path = get_result_path(pending.run, suite.name, pending.step)
             path.parent.mkdir(parents=True, exist_ok=True)
             Result(
                 collect_model_metadata(
@@ -243,11 +243,11 @@ def main(folder: str) -> None:
     clear_trainer_environment()
     pending, config = PendingEvaluation.read(Path(folder))
     suites = read_suites(config)
-    with closing(open_engine(_engine_config(config, pending.model_folder))) as sampler:
+    with closing(open_engine(_configure_engine(config, pending.model_folder))) as sampler:
         evaluate_suites(config, suites, sampler, pending)
 
 
-def _engine_config(config: Config, model: Path) -> Config:
+def _configure_engine(config: Config, model: Path) -> Config:
     """Return the configuration with [engine] set up to evaluate the weights in `model`."""
     settings = config.evaluation
     return replace(

@@ -10,18 +10,18 @@ from curate.dataset.location import resolve_dataset_folder
 from curate.prompt import PromptFormat
 from curate.trust import TrustPolicy, format_exclusions
 from train.config import Config, DataConfig
-from train.config.checks import config_warnings
+from train.config.checks import find_config_warnings
 from train.rollouts.prompt_dataset import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
 from train.rollouts.rewards import check_scorable
 from train.run.fit import check_memory, launch_command
 from train.run.memory import (
     Machines,
+    compute_row_tokens,
     divide_gpus,
-    estimate_run,
+    estimate_memory_needs,
+    estimate_run_memory,
     format_memory_needs,
-    gpu_memory,
-    memory_needs,
-    row_tokens,
+    select_gpu_memory,
 )
 from train.run.pending_evaluation import read_suites
 
@@ -40,10 +40,12 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     yield f"model      {config.model.path}, {config.model.dtype}, " + (
         f"LoRA of rank {config.model.lora_rank}" if config.model.lora_rank else "all weights"
     )
-    for number, (dataset, weight) in enumerate(config.data.parts()):
-        yield from _data_lines(dataset, config, _share(config.data, weight), "           " if number else "data       ")
-    yield from _prompt_lines(config.prompt)
-    if packages := config.sandbox.options().find_packages():
+    for number, (dataset, weight) in enumerate(config.data.list_datasets()):
+        yield from _describe_data(
+            dataset, config, _format_share(config.data, weight), "           " if number else "data       "
+        )
+    yield from _describe_prompt(config.prompt)
+    if packages := config.sandbox.to_sandbox_options().find_packages():
         yield f"packages   {', '.join(map(str, packages))}"
     staleness = f", completions at most {rollout.staleness} updates stale" if rollout.pipeline == "async" else ""
     yield (
@@ -58,13 +60,13 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
             f"{batch * stage.max_tokens:,} in a batch" + "".join(f", {end}" for end in ends)
         )
     yield f"steps      {config.run.steps}, a checkpoint every {config.run.checkpoint_steps}"
-    yield from _evaluation_lines(config)
-    yield from (f"note       {warning}" for warning in config_warnings(config))
+    yield from _describe_evaluations(config)
+    yield from (f"note       {warning}" for warning in find_config_warnings(config))
     if machines is None:
-        yield from _memory_lines(config)
+        yield from _describe_memory(config)
     else:
-        needs = list(memory_needs(config, machines))
-        yield f"memory     rows of at most {row_tokens(config):,} tokens, GB:"
+        needs = list(estimate_memory_needs(config, machines))
+        yield f"memory     rows of at most {compute_row_tokens(config):,} tokens, GB:"
         yield from (f"           {line}" for line in format_memory_needs(needs))
         check_memory(config, machines)
         n_ranks, _ = divide_gpus(config, machines)
@@ -72,12 +74,12 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
             yield f"start      {launch_command(n_ranks)} curate train ..., without --dry-run"
 
 
-def _share(data: DataConfig, weight: float) -> str:
-    total = sum(of_one for _, of_one in data.parts())
+def _format_share(data: DataConfig, weight: float) -> str:
+    total = sum(of_one for _, of_one in data.list_datasets())
     return f", {weight / total:.0%} of the prompts" if data.mixture else ""
 
 
-def _data_lines(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
+def _describe_data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
     """Yield the number of usable problems in a dataset, and the reasons for which others are excluded."""
     if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
@@ -102,7 +104,7 @@ def _data_lines(dataset: str, config: Config, share: str, head: str) -> Iterator
         yield f"warning    {describe_unverified_rows(unverified, config.data.include)}"
 
 
-def _evaluation_lines(config: Config) -> Iterator[str]:
+def _describe_evaluations(config: Config) -> Iterator[str]:
     settings, suites = config.evaluation, read_suites(config)
     if not suites:
         yield "evaluation none; to evaluate on a dataset during the run: --set evaluation.dataset=DATASET"
@@ -117,7 +119,7 @@ def _evaluation_lines(config: Config) -> Iterator[str]:
         yield f"           {', '.join(['at the start and the end', *often])}, {where[settings.where]}{best}"
 
 
-def _prompt_lines(prompt: PromptFormat) -> Iterator[str]:
+def _describe_prompt(prompt: PromptFormat) -> Iterator[str]:
     """Describe a prompt other than the default one."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
     parts += ['format = "base"'] * (prompt.format == "base")
@@ -126,16 +128,16 @@ def _prompt_lines(prompt: PromptFormat) -> Iterator[str]:
         yield f"prompt     with {', '.join(parts)}"
 
 
-def _memory_lines(config: Config) -> Iterator[str]:
+def _describe_memory(config: Config) -> Iterator[str]:
     """Yield a table of the learner's memory for several numbers of GPUs."""
     memories = {
-        ranks: gpu_memory(estimate_run(config, ranks=ranks), offload=config.optimizer.offload)
+        ranks: select_gpu_memory(estimate_run_memory(config, ranks=ranks), offload=config.optimizer.offload)
         for ranks in (n * config.ranks.context for n in _RANKS)
     }
     one, *_ = memories.values()
     yield (
         f"memory     of the learner, {one.parameters:,} parameters, {one.trainable_parameters:,} of them "
-        f"trained, rows of at most {row_tokens(config):,} tokens, GiB for each GPU:"
+        f"trained, rows of at most {compute_row_tokens(config):,} tokens, GiB for each GPU:"
     )
     yield f"           {'GPUs':>5}" + "".join(f"{name:>12}" for name in (*one.bytes_by_purpose, "together"))
     for ranks, memory in memories.items():

@@ -70,7 +70,7 @@ class PlottedRun:
 
 
 @contextmanager
-def _picture(
+def _open_figure(
     out: Path, width: float, height: float, labels: Sequence[str] = (), *, title: str | None = None, grid: bool = True
 ) -> Iterator[Figure]:
     """Yield a figure, and write it in the format of the file's extension. Raises NoRunError for an unknown one.
@@ -138,7 +138,7 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
     last = max(row["step"] for row in rows) or 1
     n_columns = 2 if len(panels) > 1 else 1
     n_rows = -(-len(panels) // n_columns)
-    with _picture(out, 4.8 * n_columns, 2.5 * n_rows + 0.5, labels if len(runs) > 1 else (), title=seeds) as figure:
+    with _open_figure(out, 4.8 * n_columns, 2.5 * n_rows + 0.5, labels if len(runs) > 1 else (), title=seeds) as figure:
         axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
         for ax, title in zip(axes, panels, strict=False):
             lines = {metric: line for metric, line in _PANELS[title].items() if metric in known}
@@ -169,7 +169,7 @@ def _draw_curve(ax: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colo
     if len(at) > _MANY_STEPS:
         if len(by_run) == 1:
             ax.plot(at, mean, color=color, alpha=0.25, lw=0.7)
-        mean, low, high = (_running_mean(part, len(at) // 60) for part in (mean, low, high))
+        mean, low, high = (_compute_running_mean(part, len(at) // 60) for part in (mean, low, high))
     if len(by_run) > 1:
         _draw_band(ax, at, low, high, color, alpha=0.2)
     marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
@@ -186,7 +186,7 @@ def _draw_interval(ax: Axes, rows: Mapping[int, Row], metric: str, color: str) -
     return True
 
 
-def _running_mean(values: Sequence[float], width: int) -> list[float]:
+def _compute_running_mean(values: Sequence[float], width: int) -> list[float]:
     """Return a centered running mean over 2 * `width` + 1 values, fewer at the ends."""
     parts = (values[max(0, index - width) : index + width + 1] for index in range(len(values)))
     return [sum(part) / len(part) for part in parts]
@@ -208,9 +208,9 @@ _MAX_STEPS = 16  # in a plot: the last ones of a run
 def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
     """Draw the busy intervals of each part of each run, on one scale for all runs. Raises NoRunError."""
     bars_of_runs = [_read_bars(run.folder) for run in runs]
-    longest = max(end - begin for begin, end in map(_span, bars_of_runs))
+    longest = max(end - begin for begin, end in map(_compute_time_range, bars_of_runs))
     heights = [0.9 + 0.3 * len(_LANES.keys() & {bar["part"] for bar in bars}) for bars in bars_of_runs]
-    with _picture(out, 9.6, 0.4 + sum(heights), grid=False) as figure:
+    with _open_figure(out, 9.6, 0.4 + sum(heights), grid=False) as figure:
         axes = figure.subplots(len(runs), 1, squeeze=False, gridspec_kw={"height_ratios": heights}).flatten()
         for ax, run, bars in zip(axes, runs, bars_of_runs, strict=True):
             _draw_lanes(ax, run.label, bars, longest)
@@ -230,12 +230,12 @@ def _read_bars(folder: Path) -> list[Bar]:
     return [bar for bar in bars if bar["step"] >= first]
 
 
-def _span(bars: Sequence[Bar]) -> tuple[float, float]:
+def _compute_time_range(bars: Sequence[Bar]) -> tuple[float, float]:
     return min(bar["began"] for bar in bars), max(bar["ended"] for bar in bars)
 
 
 def _draw_lanes(ax: Axes, label: str, bars: Sequence[Bar], longest: float) -> None:
-    begin, end = _span(bars)
+    begin, end = _compute_time_range(bars)
     names: list[str] = []
     for part, (words, color) in _LANES.items():
         of_part = [bar for bar in bars if bar["part"] == part]
@@ -286,7 +286,9 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
     """
     found = [read_evaluations(run.folder) for run in runs]
     suites = list(dict.fromkeys(suite for of_run in found for suite in of_run))
-    with _picture(out, 9.6, 2.7 * len(suites) + 0.4, [run.label for run in runs] if len(runs) > 1 else ()) as figure:
+    with _open_figure(
+        out, 9.6, 2.7 * len(suites) + 0.4, [run.label for run in runs] if len(runs) > 1 else ()
+    ) as figure:
         axes = figure.subplots(len(suites), 2, squeeze=False)
         for suite, (left, right) in zip(suites, axes, strict=True):
             for number, of_run in enumerate(found):
@@ -332,12 +334,12 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
     for result in results:
         if all(problem.metadata.date is None for problem in result.outcomes):
             raise NoRunError(f"{result.path}: no problem has a date. Evaluate on a suite with dates, such as lcb.")
-    of_month = [_by_number(summarize_groups(result.outcomes, STRATUM_KEYS["month"])) for result in results]
-    since = [_by_number(compute_contamination_curve(result.outcomes)) for result in results]
+    of_month = [_index_by_month(summarize_groups(result.outcomes, STRATUM_KEYS["month"])) for result in results]
+    since = [_index_by_month(compute_contamination_curve(result.outcomes)) for result in results]
     numbers = [number for months in of_month for number in months]
     if not numbers:
         raise NoRunError(f"{results[0].path}: no problem with a date has a verdict.")
-    with _picture(out, 7.2, 5.5, names if len(names) > 1 else ()) as figure:
+    with _open_figure(out, 7.2, 5.5, names if len(names) > 1 else ()) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True)
         for index, (months, curve) in enumerate(zip(of_month, since, strict=True)):
             shift = (index - (len(names) - 1) / 2) * _MODEL_OFFSET_MONTHS
@@ -352,7 +354,7 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
         for panel in (upper, lower):
             panel.set_ylim(0, 1)
             if released is not None:
-                at = _month_number(f"{released:%Y-%m}") - 0.5 + (released.day - 1) / 31
+                at = _count_months(f"{released:%Y-%m}") - 0.5 + (released.day - 1) / 31
                 panel.axvline(at, color=_GREY, ls="--", lw=1)
                 upper.set_title(f"released {released.isoformat()}", loc="right", color=_GREY)
         upper.set_title("pass@1 by month of publication, with its 95% interval")
@@ -361,12 +363,12 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
         lower.set_xticks(shown, [f"{month // 12}-{month % 12 + 1:02}" for month in shown], rotation=30)
 
 
-def _by_number(summaries: Mapping[str, Summary]) -> dict[int, Summary]:
+def _index_by_month(summaries: Mapping[str, Summary]) -> dict[int, Summary]:
     """Return the summaries of months with judged problems, by position on the axis."""
-    return {_month_number(month): one for month, one in summaries.items() if month != UNKNOWN and one.n_problems}
+    return {_count_months(month): one for month, one in summaries.items() if month != UNKNOWN and one.n_problems}
 
 
-def _month_number(month: str) -> int:
+def _count_months(month: str) -> int:
     """Return the position of a month such as "2024-08" on the axis."""
     year, _, of_year = month.partition("-")
     return 12 * int(year) + int(of_year) - 1

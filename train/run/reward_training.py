@@ -68,13 +68,13 @@ class RewardTraining:
     def restore(self, step: int) -> None:
         """Resume after a step: load the latest model up to it, and delete later files."""
         delete_after_step(self._rankings, step)
-        trained = self._trained_steps()
+        trained = self._list_trained_steps()
         for later in (each for each in trained if each > step):
             shutil.rmtree(self._step_folder(later))
         if earlier := [each for each in trained if each <= step]:
             self.model.load_weights(self._step_folder(earlier[-1]))
 
-    def after_step(self, step: int) -> dict[str, float]:
+    def train_if_due(self, step: int) -> dict[str, float]:
         """Write the rankings of a step and, if due, train the model; return the metrics of the training.
 
         Call this when all completions of the step are scored and none of the next is submitted. Raises RolloutError if
@@ -126,7 +126,9 @@ class RewardTraining:
             batch = rankings[start : start + _RANKINGS_PER_UPDATE]
             optimizer.zero_grad()
             for ranking in batch:
-                loss, n_right, n = self._backward(ranking["prompt"], ranking["answers"], scale=1 / len(batch))
+                loss, n_right, n = self._accumulate_gradient(
+                    ranking["prompt"], ranking["answers"], scale=1 / len(batch)
+                )
                 losses, right, n_pairs = losses + loss, right + n_right, n_pairs + n
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), _MAX_NORM)
             if not norm.isfinite():
@@ -143,7 +145,9 @@ class RewardTraining:
             "reward_model/replayed": float(n_replayed),
         }
 
-    def _backward(self, prompt: str, completions: Sequence[Any], *, scale: float) -> tuple[float, float, float]:
+    def _accumulate_gradient(
+        self, prompt: str, completions: Sequence[Any], *, scale: float
+    ) -> tuple[float, float, float]:
         """Add the gradient of a ranking times `scale`; return its loss, the correctly ordered pairs, and all pairs.
 
         The loss is the mean of -log sigmoid(better - worse) over all pairs. The first pass computes its gradient by the
@@ -179,11 +183,11 @@ class RewardTraining:
             fsync_path(path)
         aside.rename(folder)
         fsync_path(self._folder)
-        oldest = checkpoint.oldest_step(self._run) if checkpoint.list_checkpoints(self._run) else 0
-        for old in [each for each in self._trained_steps() if each <= oldest][:-1]:
+        oldest = checkpoint.find_oldest_step(self._run) if checkpoint.list_checkpoints(self._run) else 0
+        for old in [each for each in self._list_trained_steps() if each <= oldest][:-1]:
             shutil.rmtree(self._step_folder(old))
 
-    def _trained_steps(self) -> list[int]:
+    def _list_trained_steps(self) -> list[int]:
         return sorted(int(path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
 
     def _step_folder(self, step: int) -> Path:

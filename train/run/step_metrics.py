@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rewards.form import compute_task_reward
 from rewards.reward import ACCEPTED
-from train.learning.flops import forward_flops, training_flops
+from train.learning.flops import count_forward_flops, count_training_flops
 
 if TYPE_CHECKING:
     from train.config import Config
@@ -124,7 +124,7 @@ METRIC_DESCRIPTIONS: dict[str, str] = {
 }
 
 
-def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: float = 0) -> dict[str, float]:
+def compute_batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: float = 0) -> dict[str, float]:
     """Return the metrics of a batch's completions.
 
     version        version of the weights being trained
@@ -147,14 +147,14 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
         by_source.setdefault(rollout.source.replace("/", "_"), []).append(rollout)
     by_source.pop("", None)
     return {
-        **reward_metrics([[rollout.reward for rollout in group] for group in groups]),
-        **solve_metrics([[compute_task_reward(r.reward, r.reward_components) for r in group] for group in groups]),
+        **compute_reward_metrics([[rollout.reward for rollout in group] for group in groups]),
+        **count_solved_groups([[compute_task_reward(r.reward, r.reward_components) for r in group] for group in groups]),
         **{
             f"rewards/{name}/{statistic}": compute(values)
             for name, values in components.items()
             for statistic, compute in (("mean", mean), ("std", std))
         },
-        **{name: value for source in by_source.items() for name, value in _source_metrics(*source)},
+        **{name: value for source in by_source.items() for name, value in _compute_source_metrics(*source)},
         "reward_timeouts": sum(rollout.verdict == "time_limit" for rollout in rollouts),
         "reward_latency_s/p50": percentile(reward_seconds, 0.5),
         "reward_latency_s/p95": percentile(reward_seconds, 0.95),
@@ -171,7 +171,7 @@ def batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: flo
     }
 
 
-def update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def combine_update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Combine the metrics of a step's updates: minimum or maximum by the suffix min or max, otherwise the mean."""
     combined = {}
     for name in dict.fromkeys(name for update in updates for name in update):
@@ -181,7 +181,7 @@ def update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return combined
 
 
-def reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
+def compute_reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
     """Return the metrics of the rewards, given for each group."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     rewards = [reward for group in known for reward in group]
@@ -193,7 +193,7 @@ def reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
     }
 
 
-def solve_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
+def count_solved_groups(groups: Sequence[Sequence[float]]) -> dict[str, float]:
     """Count the groups solved by none, all and some completions, given their task rewards."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     extremes = [(min(group), max(group)) for group in known if group]
@@ -206,7 +206,7 @@ def solve_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
     }
 
 
-def _source_metrics(source: str, rollouts: "Sequence[Rollout]") -> Iterator[tuple[str, float]]:
+def _compute_source_metrics(source: str, rollouts: "Sequence[Rollout]") -> Iterator[tuple[str, float]]:
     known = [rollout for rollout in rollouts if not isnan(rollout.reward)]
     yield f"sources/{source}/reward", mean([rollout.reward for rollout in known])
     yield f"sources/{source}/solve_rate", mean([float(rollout.verdict == ACCEPTED) for rollout in known])
@@ -242,7 +242,7 @@ _PEAKS = {
 _GIB = 2**30
 
 
-def peak_flops(device: str) -> float:
+def get_peak_flops(device: str) -> float:
     """Return a GPU's peak bfloat16 FLOPS by name; 0 if unknown."""
     return next((peak for name, peak in _PEAKS.items() if name in device), 0.0)
 
@@ -257,10 +257,14 @@ class Performance:
 
         self._on_gpu = torch.cuda.is_available()
         device = torch.cuda.get_device_name() if self._on_gpu and config.model.dtype == "bfloat16" else ""
-        self._peak = n_ranks * peak_flops(device)  # 0: unknown
-        self._flops = training_flops(forward_flops(load_hf_config(config.model.path)), config) if self._peak else None
+        self._peak = n_ranks * get_peak_flops(device)  # 0: unknown
+        self._flops = (
+            count_training_flops(count_forward_flops(load_hf_config(config.model.path)), config) if self._peak else None
+        )
 
-    def step_metrics(self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float) -> dict[str, float]:
+    def compute_step_metrics(
+        self, groups: "Sequence[Group]", *, train_seconds: float, step_seconds: float
+    ) -> dict[str, float]:
         """Return the performance metrics of a step that trained on these groups."""
         import psutil
         import torch
@@ -275,5 +279,5 @@ class Performance:
         if self._on_gpu:
             metrics["perf/device_memory_gib"] = torch.cuda.max_memory_allocated() / _GIB
         if self._flops is not None:
-            metrics["perf/mfu"] = self._flops.total(lengths) / train_seconds / self._peak
+            metrics["perf/mfu"] = self._flops.compute_total(lengths) / train_seconds / self._peak
         return metrics

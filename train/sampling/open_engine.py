@@ -36,7 +36,7 @@ def open_sampler(
     if base_url is not None:
         from train.sampling.http import MAX_CONCURRENT_REQUESTS, HttpSampler
 
-        concurrency = engine.server_concurrency() or MAX_CONCURRENT_REQUESTS
+        concurrency = engine.get_server_concurrency() or MAX_CONCURRENT_REQUESTS
         return HttpSampler(
             model, base_url, concurrency=concurrency, template_arguments=template_arguments, options=engine.request
         )

@@ -19,7 +19,7 @@ from train.asynchronous.pipeline import build_controller_settings
 from train.config import Config, DataConfig, ModelConfig, OptimizerConfig, RunConfig, StageConfig
 from train.config import RolloutConfig as Settings
 from train.errors import RolloutError
-from train.rollouts.groups import group_rewards, group_signal
+from train.rollouts.groups import classify_group_signal, list_group_rewards
 from train.sampling.protocol import SampledCompletion
 from train.weights.manifest import WeightManifest
 
@@ -175,18 +175,18 @@ def test_no_signal_is_not_a_zero():
         submit=lambda answer, task: known(None) if answer.text.endswith("0") else known(1.0), online_filter=False
     )
     assert math.isnan(first[0].reward)
-    assert group_signal(first) == "all"
+    assert classify_group_signal(first) == "all"
 
 
 def test_answers_that_were_cut_off_may_be_unknown():
     (group, *_), _ = first_batch()
     cut = (replace(group[0], truncated=True), *group[1:])
     assert [rollout.reward for rollout in cut] == [1.0, 0.0]
-    assert group_rewards(cut) == [1.0, 0.0]
-    assert group_signal(cut) == "some"
-    assert math.isnan(group_rewards(cut, count_truncated=False)[0])
-    assert group_signal(cut, count_truncated=False) == "none"
-    assert group_signal(cut[:1], count_truncated=False) == "cut_off"
+    assert list_group_rewards(cut) == [1.0, 0.0]
+    assert classify_group_signal(cut) == "some"
+    assert math.isnan(list_group_rewards(cut, count_truncated=False)[0])
+    assert classify_group_signal(cut, count_truncated=False) == "none"
+    assert classify_group_signal(cut[:1], count_truncated=False) == "cut_off"
 
 
 def test_a_refused_prompt_is_counted_and_replaced():

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.config import ObjectiveConfig  # noqa: E402
-from train.learning.loss import build_minibatch, compute_loss, minibatch_metrics  # noqa: E402
+from train.learning.loss import build_minibatch, compute_loss, compute_minibatch_metrics  # noqa: E402
 from train.learning.sequences import TrainingSequence  # noqa: E402
 
 DECOUPLED = ObjectiveConfig(old="learner", truncation=2.0, clip_low=0.2, clip_high=0.28, overlong="none")
@@ -112,7 +112,7 @@ def test_no_token_weighs_more_than_the_bound_and_the_figures_say_how_many_would(
     weights = [min(each, 2.0) for each in ratios]
     torch.testing.assert_close(batch.weight_T, torch.tensor(weights))
     assert not batch.weight_T.requires_grad
-    figures = minibatch_metrics(torch.cat(rows(policy)).float(), torch.zeros(N_TOKENS), batch, DECOUPLED)
+    figures = compute_minibatch_metrics(torch.cat(rows(policy)).float(), torch.zeros(N_TOKENS), batch, DECOUPLED)
     assert figures["mismatch/weight_truncated"] == pytest.approx(sum(each >= 2 for each in ratios) / N_TOKENS)
     assert figures["mismatch/weight_mean"] == pytest.approx(sum(weights) / N_TOKENS)
     ess = sum(weights) ** 2 / (N_TOKENS * sum(each**2 for each in weights))

@@ -10,7 +10,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 import random_models  # noqa: E402
 
 from train.config import Config, DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: E402
-from train.learning.flops import Flops, attention_pairs, forward_flops, training_flops  # noqa: E402
+from train.learning.flops import Flops, count_attention_pairs, count_forward_flops, count_training_flops  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
 from train.learning.policy import load_hf_config  # noqa: E402
 
@@ -18,7 +18,7 @@ DECOUPLED = ObjectiveConfig(old="learner")
 
 
 def of_forward(path: str) -> Flops:
-    return forward_flops(load_hf_config(path))
+    return count_forward_flops(load_hf_config(path))
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama"])
@@ -33,7 +33,7 @@ def test_a_forward_pass_takes_the_operations_that_torch_counts(tmp_path, family)
         model(torch.randint(random_models.VOCABULARY, (1, prompt + answer)))
     # torch's attention computes the half that causality hides, and this pass has logits for the prompt, too
     hidden_half = flops.per_pair * (prompt + answer) ** 2 / 2
-    expected = flops.total([(prompt, [answer])]) + hidden_half + flops.per_prediction * prompt
+    expected = flops.compute_total([(prompt, [answer])]) + hidden_half + flops.per_prediction * prompt
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.01)
 
 
@@ -53,7 +53,7 @@ def test_attention_counts_each_pair_of_tokens_once_and_pairs_with_a_shared_promp
         return sum(before + own for own in range(1, tokens + 1))  # each token, with itself and all before it
 
     expected = causal(500) + causal(3000, before=500) + causal(9000, before=500)
-    assert attention_pairs(500, [3000, 9000]) == pytest.approx(expected, rel=1e-3)
+    assert count_attention_pairs(500, [3000, 9000]) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -94,16 +94,16 @@ def test_training_takes_the_operations_that_torch_counts(tmp_path, objective, mi
     products = [
         flops for name, flops in counter.get_flop_counts()["Global"].items() if str(name) in ("aten.mm", "aten.addmm")
     ]  # without attention, which is computed whole on a CPU; the last token of an answer predicts nothing
-    flops = training_flops(of_forward(settings.model.path), settings, recomputed=True)._replace(per_pair=0.0)
+    flops = count_training_flops(of_forward(settings.model.path), settings, recomputed=True)._replace(per_pair=0.0)
     # Activation checkpointing stops before the last product of a layer, of which nothing is saved.
     tolerance = 0.05 if model else 0.02
-    assert sum(products) == pytest.approx(flops.total([(3, [49, 49])] * len(prompts)), rel=tolerance)
+    assert sum(products) == pytest.approx(flops.compute_total([(3, [49, 49])] * len(prompts)), rel=tolerance)
 
 
 def test_what_is_computed_again_counts_for_the_time_of_training_but_not_for_its_use_of_the_gpu():
     forward = Flops(1.0, 1.0, 1.0)
     plain = Config(ModelConfig("m", activation_checkpointing=True), DataConfig("d"))
-    assert training_flops(forward, plain) == (3, 3, 3)
-    assert training_flops(forward, plain, recomputed=True) == (4, 4, 4.5)
+    assert count_training_flops(forward, plain) == (3, 3, 3)
+    assert count_training_flops(forward, plain, recomputed=True) == (4, 4, 4.5)
     lora = replace(plain, model=replace(plain.model, lora_rank=4))
-    assert training_flops(forward, lora) == (2, 2, 3)  # attention has no weights that could be frozen
+    assert count_training_flops(forward, lora) == (2, 2, 3)  # attention has no weights that could be frozen

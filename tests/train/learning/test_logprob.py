@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from train.learning.logprob import logprob_and_entropy  # noqa: E402
+from train.learning.logprob import compute_logprob_and_entropy  # noqa: E402
 
 TOKENS, WIDTH, WORDS = 13, 3, 31
 
@@ -25,11 +25,11 @@ def whole(hidden, head, target, temperature):
 @pytest.mark.parametrize("chunk_tokens", [1, 4, 13, 100])
 def test_values_and_gradients_are_those_of_full_logits(temperature, chunk_tokens):
     found, expected = [], []
-    for results, make in ((found, logprob_and_entropy), (expected, whole)):
+    for results, make in ((found, compute_logprob_and_entropy), (expected, whole)):
         hidden, head, target = inputs()
         hidden.requires_grad_()
         head.requires_grad_()
-        options = {"chunk_tokens": chunk_tokens} if make is logprob_and_entropy else {}
+        options = {"chunk_tokens": chunk_tokens} if make is compute_logprob_and_entropy else {}
         logp, entropy = make(hidden, head, target, temperature=temperature, **options)
         (logp * torch.linspace(-1, 2, TOKENS)).sum().backward()
         results += [logp, entropy, hidden.grad, head.grad]
@@ -41,11 +41,13 @@ def test_values_and_gradients_are_those_of_full_logits(temperature, chunk_tokens
 @pytest.mark.parametrize("chunk_tokens", [1, 4, 100])
 def test_entropy_has_the_gradient_of_full_logits_where_it_is_wanted(temperature, chunk_tokens):
     found, expected = [], []
-    for results, make in ((found, logprob_and_entropy), (expected, whole)):
+    for results, make in ((found, compute_logprob_and_entropy), (expected, whole)):
         hidden, head, target = inputs()
         hidden.requires_grad_()
         head.requires_grad_()
-        options = {"chunk_tokens": chunk_tokens, "entropy_gradient": True} if make is logprob_and_entropy else {}
+        options = (
+            {"chunk_tokens": chunk_tokens, "entropy_gradient": True} if make is compute_logprob_and_entropy else {}
+        )
         logp, entropy = make(hidden, head, target, temperature=temperature, **options)
         (logp * torch.linspace(-1, 2, TOKENS) + entropy * torch.linspace(3, -2, TOKENS)).sum().backward()
         results += [hidden.grad, head.grad]
@@ -57,21 +59,23 @@ def test_exact_logits_of_half_precision_factors_are_those_in_double_precision():
     hidden, head, target = inputs(torch.bfloat16)
     hidden, head = hidden * 8, head * 8  # logits of the size that language models have
     expected, _ = whole(hidden.double(), head.double(), target, 1.0)
-    rounded, exact = (logprob_and_entropy(hidden, head, target, chunk_tokens=4, exact=way)[0] for way in (False, True))
+    rounded, exact = (
+        compute_logprob_and_entropy(hidden, head, target, chunk_tokens=4, exact=way)[0] for way in (False, True)
+    )
     assert (exact - expected).abs().max() < 1e-3 < (rounded - expected).abs().max()
 
 
 def test_a_frozen_head_gets_no_gradient():
     hidden, head, target = inputs()
     hidden.requires_grad_()
-    logprob_and_entropy(hidden, head, target, chunk_tokens=4)[0].sum().backward()
+    compute_logprob_and_entropy(hidden, head, target, chunk_tokens=4)[0].sum().backward()
     assert hidden.grad is not None
     assert head.grad is None
 
 
 def test_entropy_carries_no_gradient():
     hidden, head, target = inputs()
-    assert not logprob_and_entropy(hidden.requires_grad_(), head, target)[1].requires_grad
+    assert not compute_logprob_and_entropy(hidden.requires_grad_(), head, target)[1].requires_grad
 
 
 def test_the_logits_of_all_tokens_are_never_held():
@@ -86,12 +90,12 @@ def test_the_logits_of_all_tokens_are_never_held():
 
     hidden.requires_grad_()
     with Watch():
-        sum(logprob_and_entropy(hidden, head, target, entropy_gradient=True, chunk_tokens=4)).sum().backward()
+        sum(compute_logprob_and_entropy(hidden, head, target, entropy_gradient=True, chunk_tokens=4)).sum().backward()
     assert max(sizes) <= 4 * WORDS
 
 
 def test_half_precision_inputs_give_float32_results():
     hidden, head, target = inputs(torch.bfloat16)
-    logp, entropy = logprob_and_entropy(hidden, head, target, chunk_tokens=4)
+    logp, entropy = compute_logprob_and_entropy(hidden, head, target, chunk_tokens=4)
     assert logp.dtype == entropy.dtype == torch.float32
     torch.testing.assert_close(logp, whole(hidden.float(), head.float(), target, 1.0)[0], rtol=0.02, atol=0.05)

@@ -18,7 +18,7 @@ from train.config import ModelConfig, ObjectiveConfig, OptimizerConfig  # noqa: 
 from train.errors import LearnerError  # noqa: E402
 from train.learning.learner import Learner  # noqa: E402
 from train.learning.policy import load_causal_lm  # noqa: E402
-from train.run.memory import estimate  # noqa: E402
+from train.run.memory import estimate_learner_memory  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_weights_moments_and_reference_are_exact(path, lora_rank):
     learner.begin_batch(given)
     learner.update(given)
     state = state_of(learner)
-    found = estimate(model, row_tokens=100, reference=True)
+    found = estimate_learner_memory(model, row_tokens=100, reference=True)
     sizes = {
         kind: sum(each.nbytes for name, each in state[kind].items() if not name.endswith("/step"))
         for kind in ("weights", "moments", "reference")
@@ -55,22 +55,24 @@ def test_the_plan_is_what_the_learner_takes_in_its_own_forward_and_backward_pass
 
 def test_ranks_share_weights_and_their_states(path):
     model = ModelConfig(path, dtype="bfloat16")
-    one, eight = (estimate(model, row_tokens=1000, reference=True, ranks=ranks) for ranks in (1, 8))
+    one, eight = (estimate_learner_memory(model, row_tokens=1000, reference=True, ranks=ranks) for ranks in (1, 8))
     assert one.moments == pytest.approx(8 * eight.moments, abs=8)
     assert one.gradients == pytest.approx(8 * eight.gradients, abs=8)
     assert eight.total < one.total
 
 
 def test_longer_rows_take_more_and_checkpointing_less(path):
-    short, long = (estimate(ModelConfig(path), row_tokens=tokens, reference=False) for tokens in (1000, 2000))
+    short, long = (
+        estimate_learner_memory(ModelConfig(path), row_tokens=tokens, reference=False) for tokens in (1000, 2000)
+    )
     assert 1.5 * short.activations < long.activations < 2 * short.activations  # logits are computed for some tokens
-    lean = estimate(ModelConfig(path, activation_checkpointing=True), row_tokens=1000, reference=False)
+    lean = estimate_learner_memory(ModelConfig(path, activation_checkpointing=True), row_tokens=1000, reference=False)
     assert lean.activations < short.activations
 
 
 def test_a_missing_model_is_reported(tmp_path):
     with pytest.raises(LearnerError, match="has no config.json"):
-        estimate(ModelConfig(str(tmp_path)), row_tokens=1, reference=False)
+        estimate_learner_memory(ModelConfig(str(tmp_path)), row_tokens=1, reference=False)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +108,5 @@ def test_the_measured_peak_is_the_estimate_up_to_a_tenth(options, tmp_path):
         check=True,
     )
     model = ModelConfig(str(tmp_path / "model"), **options)
-    found = estimate(model, row_tokens=peak_memory.ROW_TOKENS, reference=True).total
+    found = estimate_learner_memory(model, row_tokens=peak_memory.ROW_TOKENS, reference=True).total
     assert found == pytest.approx(int(measured.stdout), rel=0.1)

@@ -16,7 +16,7 @@ from torch.nn.attention.varlen import varlen_attn  # noqa: E402
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning import attention  # noqa: E402
-from train.learning.attention import _sequence_ends, packed_attention, repeat_heads  # noqa: E402
+from train.learning.attention import _compute_sequence_ends, packed_attention, repeat_heads  # noqa: E402
 from train.learning.policy import Policy, check_trained_experts, export_tensors, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
@@ -120,7 +120,7 @@ def test_a_model_without_some_of_its_weights_is_refused(tmp_path):
 
 
 def test_on_gpus_the_keys_of_an_answer_begin_with_those_of_its_prompt():
-    query_ends, key_ends, max_queries, max_keys, keys = _sequence_ends(
+    query_ends, key_ends, max_queries, max_keys, keys = _compute_sequence_ends(
         ((3, 2, 1), (4,), (1, 1, 1)), torch.device("cpu")
     )
     sequences = [(0, 1, 2), (0, 1, 2, 3, 4), (0, 1, 2, 5), (6, 7, 8, 9), (10,), (10, 11), (10, 12)]
@@ -128,7 +128,7 @@ def test_on_gpus_the_keys_of_an_answer_begin_with_those_of_its_prompt():
     assert key_ends.tolist() == [0, 3, 8, 12, 16, 17, 19, 21]
     assert query_ends.tolist() == [0, 3, 5, 6, 10, 11, 12, 13]
     assert (max_queries, max_keys) == (4, 5)
-    assert _sequence_ends(((3,), (4,)), torch.device("cpu"))[-1] is None
+    assert _compute_sequence_ends(((3,), (4,)), torch.device("cpu"))[-1] is None
 
 
 @pytest.mark.parametrize("extra", ["softcap", "s_aux"])

@@ -10,14 +10,14 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.learning.objectives import (  # noqa: E402
     clipped_loss,
+    compute_outcome_advantages,
+    compute_step_advantages,
     constant_length_mean,
     k3,
     mask_mismatched_sequences,
     mask_overlong,
-    outcome_advantages,
     ratio,
     sequence_mean,
-    step_reward_advantages,
     token_mean,
     truncated_importance_weights,
     zero_overlong_advantages,
@@ -43,13 +43,15 @@ def close(found, expected):
 def test_advantages_follow_the_paper(by_std):
     rewards = [numbers(4, 0, 1, seed=n) for n in range(3)]
     expected = [[(r - mean(row)) / (stdev(row) + 1e-4 if by_std else 1) for r in row] for row in rewards]
-    close(outcome_advantages(tensor(rewards), by_std=by_std), expected)
+    close(compute_outcome_advantages(tensor(rewards), by_std=by_std), expected)
 
 
 def test_the_walk_through_of_grpo_has_its_published_numbers():
     """Hugging Face's LLM course, chapter 12: eight answers to 2 + 2 * 6, of which four are 14; epsilon 0.2."""
     answers = [14, 10, 16, 14, 10, 14, 16, 14]
-    (advantages,) = outcome_advantages(tensor([[float(answer == 14) for answer in answers]]), by_std=True).tolist()
+    (advantages,) = compute_outcome_advantages(
+        tensor([[float(answer == 14) for answer in answers]]), by_std=True
+    ).tolist()
     assert [round(advantage, 2) for advantage in advantages] == [0.94 if answer == 14 else -0.94 for answer in answers]
     # Its probabilities of an answer under the old and the new policy: ratios 1.4, 1.8 and 0.4, cut off to [0.8, 1.2].
     old, new = tensor([0.5, 0.5, 0.5]).log(), tensor([0.7, 0.9, 0.2]).log()
@@ -59,7 +61,7 @@ def test_the_walk_through_of_grpo_has_its_published_numbers():
 
 
 def test_a_reward_without_signal_takes_no_part_and_has_advantage_zero():
-    found = outcome_advantages(tensor([[1, 0, NAN, 0], [NAN, NAN, NAN, 1], [NAN] * 4]), by_std=True)
+    found = compute_outcome_advantages(tensor([[1, 0, NAN, 0], [NAN, NAN, NAN, 1], [NAN] * 4]), by_std=True)
     centre, std = 1 / 3, stdev([1, 0, 0])
     close(found[0], [(1 - centre) / (std + 1e-4), -centre / (std + 1e-4), 0, -centre / (std + 1e-4)])
     close(found[1:], [[0.0] * 4] * 2)
@@ -68,7 +70,7 @@ def test_a_reward_without_signal_takes_no_part_and_has_advantage_zero():
 @pytest.mark.parametrize("epsilon", [1e-4, 0.0])
 def test_groups_whose_rewards_are_the_same_teach_nothing(epsilon):
     given = tensor([[1, 1, 1], [0, 0, 0], [0.1, 0.1, 0.1], [NAN, 0.3, 0.3]])
-    close(outcome_advantages(given, by_std=True, epsilon=epsilon), [[0.0] * 3] * 4)
+    close(compute_outcome_advantages(given, by_std=True, epsilon=epsilon), [[0.0] * 3] * 4)
 
 
 @pytest.mark.parametrize("by_std", [True, False])
@@ -77,7 +79,7 @@ def test_process_advantages_follow_deepseekmath(by_std):
     lengths = [9, 4, 12]
     steps = [[(rng.randint(1, length), rng.uniform(-1, 1)) for _ in range(rng.randint(1, 4))] for length in lengths]
     rewards = [reward for of_one in steps for _, reward in of_one]
-    found = step_reward_advantages(steps, lengths, by_std=by_std, epsilon=1e-6)
+    found = compute_step_advantages(steps, lengths, by_std=by_std, epsilon=1e-6)
     for of_one, length, advantages in zip(steps, lengths, found, strict=True):
         assert len(advantages) == length
         for token in range(length):  # its advantage: sum of the normalised rewards of steps that end at it or later
@@ -87,13 +89,13 @@ def test_process_advantages_follow_deepseekmath(by_std):
 
 def test_outcomes_are_steps_that_take_the_whole_answer():
     rewards, lengths = [1.0, 0.0, 0.25], [3, 1, 2]
-    found = step_reward_advantages([[(n, r)] for n, r in zip(lengths, rewards, strict=True)], lengths, by_std=True)
-    (expected,) = outcome_advantages(tensor([rewards]), by_std=True).tolist()
+    found = compute_step_advantages([[(n, r)] for n, r in zip(lengths, rewards, strict=True)], lengths, by_std=True)
+    (expected,) = compute_outcome_advantages(tensor([rewards]), by_std=True).tolist()
     assert found == [[advantage] * length for advantage, length in zip(expected, lengths, strict=True)]
 
 
 def test_an_answer_without_tokens_counts_in_the_mean_of_the_steps_and_has_no_advantages():
-    found = step_reward_advantages([[(0, 1.0)], [(2, 0.0)]], [0, 2], by_std=False)
+    found = compute_step_advantages([[(0, 1.0)], [(2, 0.0)]], [0, 2], by_std=False)
     assert found == [[], [-0.5, -0.5]]
 
 

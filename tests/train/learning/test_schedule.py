@@ -3,11 +3,14 @@
 import pytest
 
 from train.config import OptimizerConfig
-from train.learning.learner import learning_rate
+from train.learning.learner import compute_learning_rate
 
 
 def rates(total, **settings):
-    return [learning_rate(n, OptimizerConfig(learning_rate=2.0, **settings), total_updates=total) for n in range(total)]
+    return [
+        compute_learning_rate(n, OptimizerConfig(learning_rate=2.0, **settings), total_updates=total)
+        for n in range(total)
+    ]
 
 
 def test_the_rate_is_constant_after_warm_up():
@@ -23,5 +26,5 @@ def test_a_cosine_falls_from_the_full_rate_to_nearly_zero():
 
 
 def test_the_rate_does_not_rise_again_in_a_run_longer_than_planned():
-    late = learning_rate(15, OptimizerConfig(schedule="cosine"), total_updates=10)
+    late = compute_learning_rate(15, OptimizerConfig(schedule="cosine"), total_updates=10)
     assert late == 0

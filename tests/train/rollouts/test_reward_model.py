@@ -206,7 +206,7 @@ def test_models_that_score_nothing_or_twice_are_explained(tmp_path, tiny_model, 
     two = reward_models.folder(tmp_path / "two", tiny_model, outputs=2)
     with pytest.raises(ConfigError, match="has 2 outputs, but a reward needs one. Use a classifier .* num_labels = 1"):
         check_reward_model(two)
-    with pytest.raises(ConfigError, match="is a Qwen2ForCausalLM, which scores nothing. Give a model for sequence"):
+    with pytest.raises(ConfigError, match="is a Qwen2ForCausalLM, not a classifier. Give a model for sequence"):
         check_reward_model(str(tiny_model))
     headless = Path(shutil.copytree(whole, tmp_path / "headless"))
     without_head(headless)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from train.rollouts.groups import Rollout, group_signal, steps_in_tokens
+from train.rollouts.groups import Rollout, classify_group_signal, convert_steps_to_tokens
 
 WORDS = ["", "Two ", "and ", "two.\n", "Four", "."]  # the token 0 is special
 
@@ -26,12 +26,12 @@ def decode(ids):
 )
 def test_a_step_ends_with_the_token_that_completes_its_text(end, tokens):
     ids = (1, 2, 3, 4, 5, 0)
-    assert steps_in_tokens(((end, 0.5),), decode(ids), ids, decode) == ((tokens, 0.5),)
+    assert convert_steps_to_tokens(((end, 0.5),), decode(ids), ids, decode) == ((tokens, 0.5),)
 
 
 def group_of_two():
     """Return a group of two right answers whose steps have rewards of their own."""
-    steps = steps_in_tokens(((13, 1.0), (18, 0.0)), decode((1, 2, 3, 4, 5, 0)), (1, 2, 3, 4, 5, 0), decode)
+    steps = convert_steps_to_tokens(((13, 1.0), (18, 0.0)), decode((1, 2, 3, 4, 5, 0)), (1, 2, 3, 4, 5, 0), decode)
     answer = Rollout(
         "q",
         (1,),
@@ -55,7 +55,7 @@ def test_a_process_reward_teaches_although_all_answers_are_worth_the_same():
 
     group = group_of_two()
     assert group[0].step_rewards == ((3, 1.0), (6, 0.0))
-    assert group_signal(group) == "all"
+    assert classify_group_signal(group) == "all"
     first, _ = to_training_sequences(group, ObjectiveConfig(supervision="process", by_std=False))
     torch.testing.assert_close(first.advantages, (0.0, 0.0, 0.0, -0.5, -0.5, -0.5))
     first, _ = to_training_sequences(group, ObjectiveConfig(supervision="outcome"))
@@ -67,5 +67,5 @@ def test_answers_without_steps_are_one_step():
         replace(rollout, step_rewards=(), reward=reward)
         for rollout, reward in zip(group_of_two(), (1.0, 0.0), strict=True)
     )
-    assert group_signal((right, wrong), use_step_rewards=True) == "some"
-    assert group_signal((right, right), use_step_rewards=True) == "all"
+    assert classify_group_signal((right, wrong), use_step_rewards=True) == "some"
+    assert classify_group_signal((right, right), use_step_rewards=True) == "all"

@@ -9,7 +9,7 @@ from made_outcomes import outcome
 
 from train.evaluation.evaluate import EvaluationResult
 from train.evaluation.results.result import TokenCounts
-from train.run.step_metrics import batch_metrics, percentile, reward_metrics, solve_metrics
+from train.run.step_metrics import compute_batch_metrics, compute_reward_metrics, count_solved_groups, percentile
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ CUT = replace(WRONG, token_ids=(4, 5, 6, 7), versions=(4, 5, 6, 7), truncated=Tr
 
 
 def test_the_figures_of_a_batch_equal_those_computed_by_hand():
-    found = batch_metrics(
+    found = compute_batch_metrics(
         [(RIGHT, WRONG), (CUT, WRONG), (RIGHT, RIGHT)],
         version=7,
         tokens_before=100,
@@ -61,7 +61,7 @@ def test_the_figures_of_a_batch_equal_those_computed_by_hand():
 def test_each_source_and_each_reward_has_figures_of_its_own():
     sum_ = replace(WRONG, source="math", reward_components=(("math", 1.0),), reward=1.0, verdict="accepted")
     difference = replace(LOST, source="math", reward_components=(("math", nan),), token_ids=(4,) * 6, versions=(4,) * 6)
-    found = batch_metrics([(RIGHT, WRONG), (sum_, difference)], version=7)
+    found = compute_batch_metrics([(RIGHT, WRONG), (sum_, difference)], version=7)
     assert (found["sources/taco/reward"], found["sources/taco/solve_rate"]) == (0.5, 0.5)
     assert (found["sources/math/reward"], found["sources/math/solve_rate"]) == (1.0, 1.0)
     assert (found["sources/taco/mean_length"], found["sources/math/mean_length"]) == (2, 4)
@@ -71,7 +71,7 @@ def test_each_source_and_each_reward_has_figures_of_its_own():
 
 def test_completions_lost_by_the_sandbox_are_counted_and_not_averaged():
     groups = [[1, nan, 0], [nan, nan, nan], [1, nan, 1]]
-    found = reward_metrics(groups) | solve_metrics(groups)
+    found = compute_reward_metrics(groups) | count_solved_groups(groups)
     assert found["reward"] == pytest.approx(3 / 4)
     assert found["reward_std"] == pytest.approx(0.5)
     assert found["frac_reward_zero_std"] == 0.5
@@ -92,35 +92,35 @@ ONE_RIGHT = of_length((1, -2), (0, -0.1))
 
 
 def test_a_reward_for_length_does_not_hide_that_all_or_no_completions_of_a_group_are_right():
-    found = batch_metrics([ALL_RIGHT, NONE_RIGHT, ONE_RIGHT], version=7)
+    found = compute_batch_metrics([ALL_RIGHT, NONE_RIGHT, ONE_RIGHT], version=7)
     assert (found["batch/solve_none"], found["batch/solve_all"], found["batch/solve_partial"]) == (1, 1, 1)
     assert found["frac_reward_zero_std"] == 0
 
 
 def test_the_online_filter_looks_at_task_rewards():
     pytest.importorskip("torch", reason="torch is not installed; `make test` installs it")
-    from train.rollouts.groups import group_signal
+    from train.rollouts.groups import classify_group_signal
 
-    assert [group_signal(group) for group in (ALL_RIGHT, NONE_RIGHT, ONE_RIGHT)] == ["all", "none", "some"]
+    assert [classify_group_signal(group) for group in (ALL_RIGHT, NONE_RIGHT, ONE_RIGHT)] == ["all", "none", "some"]
     near, far = (replace(RIGHT, reward=r, reward_components=(("length_budget", r),)) for r in (-0.1, -2.0))
-    assert group_signal((near, far)) == "some"  # nothing else is rewarded
+    assert classify_group_signal((near, far)) == "some"  # nothing else is rewarded
 
 
 def test_the_rewards_of_a_batch_without_any_signal_are_unknown():
-    found = batch_metrics([(LOST, LOST)], version=7)
+    found = compute_batch_metrics([(LOST, LOST)], version=7)
     assert all(isnan(found[name]) for name in ("reward", "reward_std", "frac_reward_zero_std", "reward_latency_s/p95"))
     assert found["reward_no_signal"] == 2
 
 
 def test_terminated_lengths_are_zero_as_in_trl_if_no_completion_ended():
-    found = batch_metrics([(CUT, CUT)], version=7)
+    found = compute_batch_metrics([(CUT, CUT)], version=7)
     assert found["completions/clipped_ratio"] == 1
     assert found["completions/mean_terminated_length"] == 0
 
 
 def test_an_empty_batch_is_refused():
     with pytest.raises(ValueError, match="without a completion"):
-        batch_metrics([()], version=0)
+        compute_batch_metrics([()], version=0)
 
 
 @pytest.mark.parametrize(("share", "wanted"), [(0.5, 50), (0.95, 95), (1.0, 100), (0.0, 1), (0.951, 96)])
@@ -133,15 +133,15 @@ def test_every_figure_has_a_meaning():
     from torch import zeros
 
     from train.config import ObjectiveConfig
-    from train.learning.loss import build_minibatch, minibatch_metrics
+    from train.learning.loss import build_minibatch, compute_minibatch_metrics
     from train.learning.sequences import TrainingSequence
 
     objective = ObjectiveConfig(old="learner", kl=0.1, truncation=2.0, mismatch_low=0.5, mismatch_high=2.0)
     sequence = TrainingSequence((1,), (2, 3), (-1.0, -1.0), (1.0, 1.0), False, 1.0)
     batch = build_minibatch([sequence], objective, [zeros(2)], [zeros(2)])
     names = {
-        *batch_metrics([(RIGHT, WRONG)], version=7),
-        *minibatch_metrics(zeros(2), zeros(2), batch, objective),
+        *compute_batch_metrics([(RIGHT, WRONG)], version=7),
+        *compute_minibatch_metrics(zeros(2), zeros(2), batch, objective),
         *EvaluationResult(4, (outcome("p", "0101"),), TokenCounts(None, None)).metrics(),
     }
     assert [name for name in names if metric_description(name) is None] == []
@@ -155,7 +155,7 @@ def test_rewards_have_the_numbers_that_trl_would_log():
 
     groups = [[0.0, 1.0, nan, 1.0], [0.0, 0.0, 0.0, 0.0], [1.0, 0.3, 0.7, nan]]
     rewards = torch.tensor(groups, dtype=torch.float64)
-    found = reward_metrics(groups)
+    found = compute_reward_metrics(groups)
     assert found["reward"] == pytest.approx(torch.nanmean(rewards).item())
     assert found["reward_std"] == pytest.approx(nanstd(rewards).item())
     by_group = nanstd(rewards, dim=1)

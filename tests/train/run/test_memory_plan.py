@@ -5,10 +5,10 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-from train.config import presets, read_config  # noqa: E402
+from train.config import list_presets, read_config  # noqa: E402
 from train.errors import ConfigError  # noqa: E402
 from train.run import fit  # noqa: E402
-from train.run.memory import GB, Machines, format_memory_needs, memory_needs  # noqa: E402
+from train.run.memory import GB, Machines, estimate_memory_needs, format_memory_needs  # noqa: E402
 
 _QWEN = {"vocab_size": 152064, "hidden_size": 5120, "num_attention_heads": 40, "num_key_value_heads": 8}
 SHAPES = {  # models like those that the presets are for
@@ -54,17 +54,17 @@ def config(tmp_path_factory):
     return read
 
 
-@pytest.mark.parametrize("preset", presets())
+@pytest.mark.parametrize("preset", list_presets())
 def test_a_preset_runs_on_the_machines_that_it_names(preset, config):
     size, named = MACHINES[preset]
     for machines in named:
         read = config(preset, size)
         fit.check_memory(read, machines)
-        assert len(list(memory_needs(read, machines))) == (4 if machines.gpus > 8 else 3)
+        assert len(list(estimate_memory_needs(read, machines))) == (4 if machines.gpus > 8 else 3)
 
 
 def test_an_engine_that_evaluates_beside_the_run_takes_its_gpus_from_the_learner(config):
-    needs = memory_needs(config("deepcoder-16k", "14B", *OWN, "evaluation.gpus=[4,5]"), Machines(16, 80))
+    needs = estimate_memory_needs(config("deepcoder-16k", "14B", *OWN, "evaluation.gpus=[4,5]"), Machines(16, 80))
     told = list(format_memory_needs(list(needs)))
     assert [line.split(" GPUs")[0] for line in told[:3]] == ["each of 12", "each of 2 engine", "each of 2 evaluation"]
     assert "weights 29.5, cache of the longest completion 6.8" in told[2]  # one GPU for each, longer answers
@@ -114,7 +114,7 @@ def test_a_preset_is_fitted_to_the_gpus_that_there_are(preset, size, gpus, confi
             fit.check_memory(fitted, machines)
         return
     fit.check_memory(fitted, machines)
-    changed = fit.changed_values(config(preset, size), fitted)
+    changed = fit.find_changed_values(config(preset, size), fitted)
     assert changed.keys() <= {
         "rollout.pipeline", "engine.gpus", "engine.tensor_parallel", "engine.memory_share", "optimizer.offload"
     }  # fmt: skip
@@ -157,7 +157,9 @@ def test_a_run_on_several_gpus_is_started_with_a_rank_for_each_of_the_learner(co
 def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):
     def total(pipeline):
         changes = ["engine.gpus=[]", "engine.tensor_parallel=1", "engine.memory_share=0.5", "model.lora_rank=16"]
-        found = memory_needs(config("deepcoder-16k", "14B", *changes, f"rollout.pipeline={pipeline}"), Machines(1))
+        found = estimate_memory_needs(
+            config("deepcoder-16k", "14B", *changes, f"rollout.pipeline={pipeline}"), Machines(1)
+        )
         return max(need.total for need in found if "GPU" in need.scope)
 
     assert total("sync") + 10 * GB < total("one-off")
@@ -165,7 +167,7 @@ def test_an_engine_that_takes_turns_with_the_learner_needs_less(config):
 
 def test_lora_needs_hardly_more_than_the_model(config):
     full, lora = (
-        next(iter(memory_needs(config("deepcoder-16k", "14B", f"model.lora_rank={rank}"), Machines(8)))).total
+        next(iter(estimate_memory_needs(config("deepcoder-16k", "14B", f"model.lora_rank={rank}"), Machines(8)))).total
         for rank in (0, 16)
     )
     assert full - lora > 25 * GB
@@ -173,9 +175,9 @@ def test_lora_needs_hardly_more_than_the_model(config):
 
 def test_ranks_that_cannot_share_rows_are_refused_and_those_that_can_need_less(config):
     with pytest.raises(ConfigError, match=r"ranks\.context = 4: the number of the learner's GPUs, 6, is not a mult"):
-        list(memory_needs(config("deepcoder-16k", "14B", "ranks.context=4"), Machines(8)))
+        list(estimate_memory_needs(config("deepcoder-16k", "14B", "ranks.context=4"), Machines(8)))
     alone, shared = (
-        next(iter(memory_needs(config("deepcoder-16k", "14B", f"ranks.context={ranks}"), Machines(8))))
+        next(iter(estimate_memory_needs(config("deepcoder-16k", "14B", f"ranks.context={ranks}"), Machines(8))))
         for ranks in (1, 2)
     )
     saved = alone.bytes_by_purpose["activations"] - shared.bytes_by_purpose["activations"]
@@ -192,7 +194,7 @@ def test_the_planner_divides_the_machine_that_a_preset_names(config):
 
 def test_weights_for_workers_elsewhere_are_kept_in_two_versions(config):
     def kept(*changes):
-        *_, host = memory_needs(config("areal", "14B", "workers.local=false", *changes), Machines(8))
+        *_, host = estimate_memory_needs(config("areal", "14B", "workers.local=false", *changes), Machines(8))
         return host.bytes_by_purpose["weights for engines"]
 
     assert kept("workers.listen=0.0.0.0:8700") == pytest.approx(2 * 29.54 * GB, rel=0.01)
@@ -219,7 +221,9 @@ def reward_model(tmp_path_factory):
 )
 def test_a_reward_model_takes_memory_of_its_device(device, scope, size, config, reward_model):
     changes = f"reward.model={reward_model}", f"reward.model_device={device}"
-    told = list(format_memory_needs(list(memory_needs(config("deepseekmath", "7B", *changes), Machines(8, 80, 400)))))
+    told = list(
+        format_memory_needs(list(estimate_memory_needs(config("deepseekmath", "7B", *changes), Machines(8, 80, 400))))
+    )
     assert [line.split("  ")[0] for line in told if "reward model " in line] == [scope]
     assert any(size in line for line in told)
     assert any(line.startswith("each of 3 GPUs") for line in told) == (device == "cuda:3")
@@ -232,5 +236,8 @@ def test_a_reward_model_has_no_gpu_of_an_engine(config, reward_model):
 
 def test_a_reward_model_in_training_takes_16_bytes_for_each_weight(config, reward_model):
     changes = f"reward.model={reward_model}", "reward.model_device=cuda:3", "reward.model_train_steps=5"
-    needs = {need.scope: need for need in memory_needs(config("deepseekmath", "7B", *changes), Machines(8, 200, 400))}
+    needs = {
+        need.scope: need
+        for need in estimate_memory_needs(config("deepseekmath", "7B", *changes), Machines(8, 200, 400))
+    }
     assert 100 * GB < needs["GPU of reward model"].total < 112 * GB

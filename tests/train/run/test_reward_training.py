@@ -71,7 +71,7 @@ def test_a_model_learns_to_score_answers_in_the_order_of_other_rewards(training)
     accuracies = []
     for step in range(1, 7):
         submit_step(trained, step)
-        accuracies.append(trained.after_step(step)["reward_model/accuracy"])
+        accuracies.append(trained.train_if_due(step)["reward_model/accuracy"])
     assert accuracies[0] < 0.8
     assert accuracies[-1] > 0.95
     right, wrong = (trained.model(Completion(f"print(a {sign} b)", 9), Task(prompt=PROMPTS[0])) for sign in "+-")
@@ -83,7 +83,7 @@ def test_a_tenth_of_a_training_are_rankings_from_before(training, tmp_path):
     made = []
     for step in range(1, 7):
         submit_step(trained, step, PROMPTS[:9])
-        made.append(trained.after_step(step))
+        made.append(trained.train_if_due(step))
     assert [metrics.get("reward_model/replayed") for metrics in made] == [None, 0.0, None, 2.0, None, 2.0]
     assert made[3]["reward_model/pairs"] == made[1]["reward_model/pairs"] / 18 * 20
     lines = [json.loads(line) for line in (tmp_path / "run" / FOLDER / "rankings.jsonl").open()]
@@ -95,7 +95,7 @@ def test_a_tenth_of_a_training_are_rankings_from_before(training, tmp_path):
 def test_the_gradient_of_a_ranking_is_that_of_its_pairs(training):
     model = training().model
     answers = [["print(1)", 1.0], ["x\n" * 80, 0.0], ["print(2) # long " * 20, 0.5], ["far too long" * 999, 1.0]]
-    loss, _, n_pairs = RewardTraining._backward(training_of(model), PROMPTS[0], answers, scale=0.5)
+    loss, _, n_pairs = RewardTraining._accumulate_gradient(training_of(model), PROMPTS[0], answers, scale=0.5)
     found = [weight.grad.clone() for weight in model.parameters()]
     for weight in model.parameters():
         weight.grad = None
@@ -118,17 +118,17 @@ def test_a_training_that_continues_ends_with_the_same_model(training, tmp_path):
     whole = training("whole")
     for step in (1, 2, 3):
         submit_step(whole, step, PROMPTS[:4])
-        whole.after_step(step)
+        whole.train_if_due(step)
     begun = training("begun")
     for step in (1, 2):
         submit_step(begun, step, PROMPTS[:4])
-        begun.after_step(step)
+        begun.train_if_due(step)
     shutil.copytree(tmp_path / "begun" / FOLDER / "step-000002", tmp_path / "begun" / FOLDER / ".step-000003.writing")
     continued = training("begun")
     continued.restore(1)  # step 2 is made again
     for step in (2, 3):
         submit_step(continued, step, PROMPTS[:4])
-        continued.after_step(step)
+        continued.train_if_due(step)
     models = [load_file(tmp_path / name / FOLDER / "step-000003" / "model.safetensors") for name in ("whole", "begun")]
     assert all(models[0][name].equal(models[1][name]) for name in models[0])
     check_reward_model(str(tmp_path / "begun" / FOLDER / "step-000003"))
@@ -138,7 +138,7 @@ def test_models_that_no_checkpoint_needs_are_deleted(training, tmp_path):
     trained = training()
     for step in range(1, 6):
         submit_step(trained, step, PROMPTS[:2])
-        trained.after_step(step)
+        trained.train_if_due(step)
         (tmp_path / "run" / "checkpoints" / f"step-{step:06d}").mkdir(parents=True)
         for old in range(step - 1):
             shutil.rmtree(tmp_path / "run" / "checkpoints" / f"step-{old:06d}", ignore_errors=True)

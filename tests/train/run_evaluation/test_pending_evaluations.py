@@ -22,15 +22,15 @@ def pending(config, tmp_path):
     begun = PendingEvaluation(tmp_path / "a run", 3, 100)
     begun.write_request(config)
     begun.model_folder.mkdir()
-    begun.samples_path("lcb").write_text("samples")
+    begun.get_samples_path("lcb").write_text("samples")
     begun.record_suite_metrics("humaneval", {"eval/pass@1": 0.5})
     return begun
 
 
 def test_a_longer_run_keeps_what_was_found(pending, config):
     pending.write_request(replace(config, run=replace(config.run, steps=99)))
-    assert pending.samples_path("lcb").exists()
-    assert pending.suite_metrics() == {"humaneval": {"eval/pass@1": 0.5}}
+    assert pending.get_samples_path("lcb").exists()
+    assert pending.read_suite_metrics() == {"humaneval": {"eval/pass@1": 0.5}}
 
 
 @pytest.mark.parametrize(("section", "change"), [("evaluation", {"k": 7}), ("engine", {"kind": "vllm"})])
@@ -59,7 +59,7 @@ def test_a_process_that_cannot_be_started_does_not_end_the_run(config, tmp_path,
         tmp_path, learner, None, [SimpleNamespace(name="lcb")], lambda *late: logged.append(late), timeline,
         seconds=0.0,
     )  # fmt: skip
-    assert own.after_step(0, 100) == {}
+    assert own.evaluate_if_due(0, 100) == {}
     own.finish()
     own.close()
     assert logged == []

@@ -27,7 +27,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sandbox.service.listener import listen, raise_descriptor_limit
-from train.bounded_http import bounded_config
+from train.bounded_http import build_bounded_config
 from train.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -186,7 +186,7 @@ def serve(
     on_ready         called before the server accepts connections
     """
     raise_descriptor_limit()
-    config = bounded_config(
+    config = build_bounded_config(
         app,
         head_seconds=_HEAD_SECONDS,
         response_seconds=_RESPONSE_TIMEOUT_SECONDS,

@@ -21,7 +21,7 @@ from sandbox.service.listener import raise_descriptor_limit
 from train.asynchronous.client import ControllerClient
 from train.asynchronous.rollout_process import LocalFirstSource
 from train.asynchronous.server import replace_wildcard
-from train.bounded_http import bounded_config
+from train.bounded_http import build_bounded_config
 from train.errors import ConfigError
 from train.swarm.broadcast.broadcaster import Broadcaster, wait_for_engine_spec
 from train.swarm.broadcast.manifest import MAX_LATEST_BYTES, build_latest_path, read_latest, sanitize_run_name
@@ -135,7 +135,7 @@ class _CoordinatorProcess:
             page_token=_read_or_create_page_token(folder),
         )
         self._server = uvicorn.Server(
-            bounded_config(
+            build_bounded_config(
                 app,
                 head_seconds=_HEAD_SECONDS,
                 response_seconds=_RESPONSE_TIMEOUT_SECONDS,

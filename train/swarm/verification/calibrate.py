@@ -72,7 +72,7 @@ def calibrate(config: "Config", *, n_leases: int, report: ProgressCallback) -> t
 def _build_leases(config: "Config", n_leases: int) -> list[Lease]:
     from transformers import AutoTokenizer
 
-    from train.rollouts.groups import sample_seed
+    from train.rollouts.groups import derive_sample_seed
     from train.rollouts.prompt_dataset import PromptDataset
 
     tokenizer = AutoTokenizer.from_pretrained(str(Path(config.model.path).expanduser()))
@@ -88,7 +88,7 @@ def _build_leases(config: "Config", n_leases: int) -> list[Lease]:
                 attempt=0,
                 version=0,
                 prompt=prompts.prompt_at(position).prompt_ids,
-                seeds=tuple(sample_seed(seed, position, number) for number in range(rollout.completions)),
+                seeds=tuple(derive_sample_seed(seed, position, number) for number in range(rollout.completions)),
                 sampling_params=params,
                 expires_in_seconds=0.0,
             )

@@ -17,7 +17,7 @@ from train.asynchronous.dispatcher import ControllerSettings
 from train.asynchronous.rollout_worker import RolloutWorker
 from train.engine_options import EngineOptions
 from train.errors import ControllerUnreachable, ParityError
-from train.rollouts.groups import sample_seed
+from train.rollouts.groups import derive_sample_seed
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.open_engine import open_sampler
 from train.sampling.protocol import SamplingParams
@@ -122,7 +122,9 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
         controller = controller_of(prompts, settings, seed=7)
         opened.load([(name, tensor.detach()) for name, tensor in model.named_parameters()], 0)
         asked = [
-            (prompts.prompt_at(place).prompt_ids, sample_seed(7, place, n)) for place in range(6) for n in range(14)
+            (prompts.prompt_at(place).prompt_ids, derive_sample_seed(7, place, n))
+            for place in range(6)
+            for n in range(14)
         ]
         drawn = dict(opened.sample(asked, SamplingParams(1.0, 1.0, 24, logprobs=True)))
         publish(controller, source, model, 0)
