@@ -16,7 +16,7 @@ _HEAD_BYTES = 64 * 1024
 _PIPELINED = 16  # requests that may wait behind the first on one connection
 _PIPELINED_BYTES = 64 * 1024  # total size of their bodies
 _NO_LINGER = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
-_LINGER_SECONDS = 2  # time for the rest of a refused request's body: most clients send all of it before they read
+_LINGER_SECONDS = 2  # time for the rest of a refused body: most clients send the whole body before they read
 
 
 def build_bounded_config(
@@ -28,7 +28,7 @@ def build_bounded_config(
     stop_seconds: int,
     max_connections: int = MAX_CONNECTIONS,
 ) -> Config:
-    """Return uvicorn's settings for an ASGI application on an open network.
+    """Build uvicorn's settings for an ASGI application on an open network.
 
     head_seconds        time limit for the head of a request
     response_seconds    time limit for the client to read the buffered part of a response
@@ -43,7 +43,7 @@ def build_bounded_config(
         log_config=None,
         log_level=logging.ERROR,
         access_log=False,
-        proxy_headers=True,  # of a proxy on this machine, or at FORWARDED_ALLOW_IPS
+        proxy_headers=True,  # trusted from a proxy on this machine, or at FORWARDED_ALLOW_IPS
         server_header=False,
         timeout_keep_alive=keep_alive_seconds,
         timeout_graceful_shutdown=stop_seconds,
@@ -53,7 +53,7 @@ def build_bounded_config(
 def _build_bounded_protocol(
     head_seconds: float, response_seconds: float, max_connections: int
 ) -> type[HttpToolsProtocol]:
-    """Return uvicorn's protocol with these limits, which disconnects clients that exceed one."""
+    """Build uvicorn's protocol class with these limits. It disconnects clients that exceed a limit."""
 
     class BoundedProtocol(HttpToolsProtocol):
         _deadline: asyncio.TimerHandle | None = None  # for a head, or for the rest of a refused body
@@ -71,7 +71,7 @@ def _build_bounded_protocol(
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            for cycle in self._list_unanswered_cycles():  # uvicorn notifies only the last of them
+            for cycle in self._list_unanswered_cycles():  # uvicorn notifies only the last cycle
                 cycle.disconnected = True
                 cycle.message_event.set()
             self._cancel_deadline()
@@ -133,7 +133,7 @@ def _build_bounded_protocol(
             self._deadline = self.loop.call_later(seconds, self.transport.abort)
 
         def _reset_connection(self) -> None:
-            """Close the connection, and have the kernel discard unsent data."""
+            """Close the connection with a TCP reset, so the kernel discards unsent data."""
             connection = self.transport.get_extra_info("socket")
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self.transport.abort()

@@ -56,7 +56,7 @@ class Child:
     def poll(self) -> int | None:
         """Return the exit status, negative for a signal, or None while the process runs.
 
-        The process is not reaped before `end`: it keeps its id, so that `end` cannot reach another process group.
+        Only `end` reaps the process. Until then the process id cannot be reused, so `end` kills only this group.
         """
         if self._process.returncode is not None:
             return self._process.returncode
@@ -80,7 +80,7 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
 
-    def exit_reason(self) -> str:
+    def describe_exit(self) -> str:
         """Return the signal that killed the process, or the last line of its log."""
         status = self.poll()
         if status is not None and status < 0:

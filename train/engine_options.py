@@ -1,4 +1,4 @@
-"""The options of the engine: of vLLM, and of requests to a server."""
+"""Options of engines: vLLM's EngineArgs, and fields of requests to a server."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,14 +8,14 @@ from typing import Any, Self
 
 from train.errors import ConfigError
 
-# vLLM's names and the types of the options that [engine] calls otherwise.
+# By our name of an option in [engine], vLLM's name and the type.
 _RENAMED_OPTIONS: Mapping[str, tuple[str, type]] = {
     "concurrency": ("max_num_seqs", int),
     "tensor_parallel": ("tensor_parallel_size", int),
     "memory_share": ("gpu_memory_utilization", float),
     "max_model_len": ("max_model_len", int),
 }
-_RESERVED = {  # options that the samplers set, because completions depend on them
+_RESERVED = {  # options that the samplers set themselves
     "model", "logprobs_mode", "worker_extension_cls", "enable_sleep_mode", "skip_tokenizer_init", "runner",
 }  # fmt: skip
 # The other options affect only speed and memory.
@@ -29,9 +29,16 @@ _FIELD_OPTIONS = {
     "temperature": "--temperature", "top_p": "--top-p", "max_tokens": "--max-tokens", "seed": "--seed",
     "stop": "--stop", "chat_template_kwargs": "--template-arg",
 }  # fmt: skip
-_RESERVED_FIELDS = {"model", "messages", "prompt", "stream", "n", "echo"}  # the client parses the reply by them
+_RESERVED_FIELDS = {
+    "model",
+    "messages",
+    "prompt",
+    "stream",
+    "n",
+    "echo",
+}  # the client's parsing of replies depends on them
 REQUEST = "request"  # key of further request fields among the options on which completions depend
-_REQUEST_SECONDS = 3600.0  # for a long completion in a long queue: no byte arrives before it is finished
+_REQUEST_SECONDS = 3600.0  # for a long completion in a long queue: the server replies after the last token
 MAX_REQUEST_SECONDS = 7200.0
 
 
@@ -51,16 +58,18 @@ class RequestOptions:
     def __post_init__(self) -> None:
         for name, value in self.fields.items():
             if name in _RESERVED_FIELDS:
-                raise ConfigError(f"the field {name} of requests is set by curate itself. Leave it out.")
+                raise ConfigError(f"curate sets the request field {name} itself. Omit it.")
             if name in _FIELD_OPTIONS and value is not None:
-                raise ConfigError(f"the field {name} of requests is set by {_FIELD_OPTIONS[name]}. Give that instead.")
+                raise ConfigError(
+                    f"{_FIELD_OPTIONS[name]} sets the request field {name}. Use {_FIELD_OPTIONS[name]} instead."
+                )
 
     def as_table(self) -> dict[str, Any]:
         """Return the options on which completions depend, as JSON values; empty for the default."""
         return {REQUEST: dict(sorted(self.fields.items()))} if self.fields else {}
 
     def add_to(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body of a request with these fields; max_completion_tokens replaces our max_tokens."""
+        """Return the request body with these fields added. A field max_completion_tokens removes max_tokens."""
         both = {**request, **({"max_tokens": None} if "max_completion_tokens" in self.fields else {}), **self.fields}
         return {name: value for name, value in both.items() if value is not None}
 
@@ -119,8 +128,8 @@ class EngineOptions:
         sizes = (self.vllm.get(f"{kind}_parallel_size", 1) for kind in ("tensor", "pipeline", "data"))
         return prod(size for size in sizes if isinstance(size, int))  # vLLM rejects other types
 
-    def refuse_request_fields(self) -> None:
-        """Raise ConfigError if there are request fields, since an engine in this process gets no requests."""
+    def reject_request_fields(self) -> None:
+        """Raise ConfigError for request fields, which an engine in this process ignores."""
         if self.request.fields:
             raise ConfigError(
                 f"only a server takes --request {', '.join(self.request.fields)}. Give its address: --base-url URL."
@@ -135,13 +144,13 @@ class EngineOptions:
             )
         return self.concurrency
 
-    def sample_affecting_options(self) -> dict[str, Any]:
-        """Return the options on which completions depend. Samples with different values are never mixed."""
+    def select_sample_affecting_options(self) -> dict[str, Any]:
+        """Return the options on which completions depend. Stores never mix samples with different values."""
         options = {name: self.vllm[name] for name in sorted(self.vllm) if name in _SAMPLE_AFFECTING_OPTIONS}
         return {**options, **self.request.as_table()}
 
-    def __or__(self, deciding: Mapping[str, Any]) -> "EngineOptions":
-        """Override these options by `deciding`, the result of an earlier `sample_affecting_options`."""
-        vllm = {name: value for name, value in deciding.items() if name != REQUEST}
-        request = replace(self.request, fields=deciding.get(REQUEST, self.request.fields))
+    def __or__(self, overrides: Mapping[str, Any]) -> "EngineOptions":
+        """Override these options by `overrides`, an earlier result of `select_sample_affecting_options`."""
+        vllm = {name: value for name, value in overrides.items() if name != REQUEST}
+        request = replace(self.request, fields=overrides.get(REQUEST, self.request.fields))
         return EngineOptions(self.concurrency, {**self.vllm, **vllm}, request)

@@ -7,7 +7,7 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class GpuPrice:
     gpus: int  # number of GPUs
-    gpu_hour: float  # price of one of them for an hour
+    gpu_hour: float  # price of one GPU for an hour
 
 
 @dataclass(frozen=True, slots=True)

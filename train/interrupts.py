@@ -1,7 +1,6 @@
 """Ctrl-C and SIGTERM in a training run: the first ends it after critical sections, the second immediately.
 
-Signals are global to the process, and so is the state of this module. Outside `handle_signals`, signals have their
-usual effect.
+The state of this module is global, as signals are. Outside `handle_signals`, signals have their default effect.
 """
 
 import logging
@@ -16,7 +15,7 @@ from types import FrameType
 log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before SIGKILL
-_DUPLICATE_SECONDS = 2.0  # torchrun forwards the terminal's signal: two signals this close count as one
+_DUPLICATE_SECONDS = 2.0  # signals this close count as one, since torchrun forwards the terminal's signal
 
 
 @dataclass(slots=True)

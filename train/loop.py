@@ -420,7 +420,7 @@ def _describe_missing_signal(step: int, counts: Mapping[str, int]) -> str:
         f"{counts['refused']} prompts refused."
     )
     if counts["unknown"]:
-        return f"{message} Type `curate doctor` to see what is wrong, then --resume."
+        return f"{message} Run `curate doctor` to diagnose the sandbox, then repeat the command with --resume."
     return f"{message} Choose problems that this model solves sometimes: curate difficulty, --solve-rate. {_SAVE_HINT}"
 
 

@@ -50,7 +50,7 @@ def main(work: Work) -> None:
         free = psutil.virtual_memory().available
         work.report(first_hold_seconds=time_call(learner.snapshot)[0])
         held = None if work.on_cpu else free - psutil.virtual_memory().available
-        work.report(held_of_plan=held and held / (plan_memory(run, HOST)["copies of the last step"] / 2))
+        work.report(held_of_plan=held and held / (plan_memory(run, HOST)["checkpoint copies"] / 2))
         update(learner, batch[:1])
         work.report(hold_seconds=time_call(learner.snapshot)[0])
     learner.close()

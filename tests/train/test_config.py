@@ -91,7 +91,7 @@ def test_options_replace_the_file_and_set_replaces_both(file):
 
 def test_two_presets_are_refused_and_one_that_is_named_twice_is_not(file):
     path = file('preset = "deepcoder-16k"\n' + SMALL)
-    with pytest.raises(ConfigError, match="Leave out --preset, or delete the line preset = 'deepcoder-16k' in"):
+    with pytest.raises(ConfigError, match="Omit --preset, or delete the line preset = 'deepcoder-16k' in"):
         config.read_config(path, preset="intellect2")
     assert config.read_config(path, preset="deepcoder-16k") == config.read_config(path)
 
@@ -158,7 +158,9 @@ def test_a_written_configuration_is_read_back_unchanged(file):
             SMALL + "[[data.mixture]]\ndataset = 'e'\nweight = 0\n", [], "data.mixture.0.weight must be", id="no share"
         ),
         pytest.param(SMALL + "[[data.mixture]]\nweight = 2\n", [], "data.mixture.0.dataset is missing", id="no data"),
-        pytest.param(SMALL, ["engine.hf_overrides={head_dtype='float32'}"], "by model.head_dtype", id="head"),
+        pytest.param(
+            SMALL, ["engine.hf_overrides={head_dtype='float32'}"], "model.head_dtype sets head_dtype", id="head"
+        ),
         pytest.param(SMALL, ["objective.delta=-1"], "objective.delta must be a finite number >= 0", id="no bound"),
         pytest.param(SMALL, ["objective.delta=x"], "objective.delta must be of type float", id="an optional number"),
         pytest.param(SMALL, ["optimizer.betas=[0.9,'x']"], "optimizer.betas.1 must be of type float", id="in a list"),
@@ -175,7 +177,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         ),
         pytest.param(SMALL, ["objective.reference_steps=5"], "needs objective.kl", id="no reference"),
         pytest.param(SMALL, ["objective.reference_mix=0.6"], "needs objective.reference_steps", id="no new reference"),
-        pytest.param(SMALL, ["objective.mismatch_low=0.9"], "no completion would be left", id="no bounds"),
+        pytest.param(SMALL, ["objective.mismatch_low=0.9"], "otherwise, every completion is masked", id="no bounds"),
         pytest.param(
             SMALL, ["rollout.pipeline=fast"], "must be one of 'sync', 'minibatch', 'one-off', 'async', not", id="choice"
         ),
@@ -191,12 +193,17 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(
             SMALL, [*ASYNC, "engine.transfer=nccl", "engine.gpus=[1]"], "workers join and leave", id="NCCL to workers"
         ),
-        pytest.param(SMALL, ["engine.parity=0.5"], "engine.parity must be at least 1", id="more than equal"),
+        pytest.param(
+            SMALL,
+            ["engine.parity=0.5"],
+            "engine.parity must be 0, for the default bound, or at least 1",
+            id="more than equal",
+        ),
         pytest.param(SMALL, ["engine.gpus=[0,0]"], "engine.gpus names a GPU twice", id="one GPU twice"),
-        pytest.param(SMALL, ["engine.mismatch_stop=0.001"], "a warning comes before the end", id="no warning"),
-        pytest.param(SMALL, ["rollout.max_seconds=0.05"], "before a single completion of 96 tokens", id="no time"),
+        pytest.param(SMALL, ["engine.mismatch_stop=0.001"], "the run warns before it stops", id="no warning"),
+        pytest.param(SMALL, ["rollout.max_seconds=0.05"], "is too short for one completion of 96 tokens", id="no time"),
         pytest.param(SMALL, ["workers.local=false"], '[workers] is for rollout.pipeline = "async"', id="no workers"),
-        pytest.param(SMALL, [*ASYNC, "workers.local=false"], "Give workers.listen, such as 0.0.0.0:7878", id="deaf"),
+        pytest.param(SMALL, [*ASYNC, "workers.local=false"], "Set workers.listen, such as 0.0.0.0:7878", id="deaf"),
         pytest.param(SMALL, [*ASYNC, "workers.listen=:7878"], "must be HOST:PORT", id="no host"),
         pytest.param(SMALL, ["optimizer.betas=[0.9]"], "must be a list of 2 values", id="list"),
         pytest.param(SMALL, ["rollout"], "give section.key=value", id="no value"),
@@ -242,7 +249,7 @@ def test_two_engines_that_need_more_than_a_gpu_are_doubted(changes, n, file):
     beside = ["evaluation.where=own", 'evaluation.suites=["lcb"]', *changes]
     found = list(find_config_warnings(config.read_config(file(SMALL), beside)))
     assert len(found) == n
-    assert all("take 140% of the memory together" in doubt for doubt in found)
+    assert all("use 140% of the memory" in doubt for doubt in found)
 
 
 @pytest.mark.parametrize(

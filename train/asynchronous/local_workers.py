@@ -103,7 +103,7 @@ class LocalWorkers:
 
     def _restart(self, number: int) -> None:
         child = self._children[number]
-        message = f"the worker on GPU {self._gpus[number]} has ended: {child.exit_reason()}"
+        message = f"the worker on GPU {self._gpus[number]} has ended: {child.describe_exit()}"
         child.end()
         self._on_exit(self._names[number])
         if not self._restarts.spend(time.monotonic()):

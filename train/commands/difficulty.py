@@ -138,12 +138,12 @@ def sample_models(
         overrides = {**overrides, "prompt": prompt}
     read_prompt(prompt)  # validate it before the dataset is read
     engine_options = replace(EngineOptions.from_table(engine), request=request)
-    if sample_affecting := engine_options.sample_affecting_options():
+    if sample_affecting := engine_options.select_sample_affecting_options():
         overrides = {**overrides, "engine": sample_affecting}
     if base_url is not None:
         engine_options.get_server_concurrency()
     else:
-        engine_options.refuse_request_fields()
+        engine_options.reject_request_fields()
         Dataset(dataset).require_problems()
         sampled = {row["model"] for row in table.read(dataset)}
         for model in models:

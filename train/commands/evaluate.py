@@ -209,7 +209,7 @@ def command(
         model_source = _ModelSource(name, base_url, engine_options, read_prompt(prompt), seed, prices, gpu_price, file)
         revision = engine_options.vllm.get("revision")
         if base_url is None and file is None:
-            engine_options.refuse_request_fields()
+            engine_options.reject_request_fields()
             check_model(name, revision)
         else:
             engine_options.get_server_concurrency()

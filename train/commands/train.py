@@ -150,7 +150,7 @@ def command(
         from train.run.evaluation_scheduler import BEST, read_best_record
 
         with open_folder(settings):
-            loop.train(settings, run, report=_step_printer(settings.run.steps))
+            loop.train(settings, run, report=_make_step_printer(settings.run.steps))
     if is_first_rank:
         if best := read_best_record(run):
             click.echo(f"best in {run / BEST}: step {best['step']}, pass@1 {best['pass@1']:.3f} on {best['suite']}")
@@ -194,7 +194,7 @@ def _replay(
         for line in format_audit(recorded, staleness=settings.rollout.staleness):
             click.echo(line)
     with open_folder(settings):
-        loop.replay(settings, recorded, run, report=_step_printer(settings.run.steps))
+        loop.replay(settings, recorded, run, report=_make_step_printer(settings.run.steps))
     if is_first_rank:
         again = compute_weights_digest(run / MODEL_FOLDER)
         relation, rest = ("the same weights as", "") if before == again else ("other weights than", f", not {before}")
@@ -259,7 +259,7 @@ def _end_silently() -> Iterator[None]:
         sys.exit(1)
 
 
-def _step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
+def _make_step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
     """Return a function that prints a line for each step, with the time left."""
     start_times: list[float] = []
 
@@ -341,7 +341,7 @@ def config() -> None:
     "--preset", metavar="NAME",
     help="Preset whose values the file has.  [default: no preset, but the default of each key]",
 )  # fmt: skip
-def for_training(preset: str | None) -> None:
+def train_command(preset: str | None) -> None:
     """Print a configuration file for `curate train`, with every key and its comment.
 
     You only need to fill in model.path and data.dataset: curate config train --preset deepcoder-16k > run.toml

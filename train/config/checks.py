@@ -41,22 +41,22 @@ def find_config_warnings(config: "Config") -> Iterator[str]:
     """Yield warnings about valid but questionable values."""
     if config.rollout.pipeline == "async" and config.rollout.staleness > _MAX_PROVEN_STALENESS:
         yield (
-            f"rollout.staleness = {config.rollout.staleness}: AReaL's models became worse above "
-            f"{_MAX_PROVEN_STALENESS}, and a wider window gains little speed. Safer: "
+            f"rollout.staleness = {config.rollout.staleness}: in AReaL's experiments, values above "
+            f"{_MAX_PROVEN_STALENESS} lowered quality and gained little speed. Use "
             f"--set rollout.staleness={_MAX_PROVEN_STALENESS}"
         )
     engine, evaluation, pipeline = config.engine, config.evaluation, config.rollout.pipeline
     if engine.kind == "vllm" and not engine.gpus and config.workers.local and pipeline != "sync":
         yield (
-            f'rollout.pipeline = "{pipeline}" with the engine on the GPU of the learner: both slow each other down, '
-            "and share its memory. No gain was measured on a GPU; they take turns with --set rollout.pipeline=sync"
+            f'rollout.pipeline = "{pipeline}": engine and learner share a GPU and slow each other down. No speedup was '
+            "measured. To run them in turn: --set rollout.pipeline=sync"
         )
     shares_gpu = evaluation.where == "own" and engine.kind == "vllm" and not engine.gpus and not evaluation.gpus
     share = evaluation.memory_share + engine.memory_share * config.workers.local
     if shares_gpu and (evaluation.dataset or evaluation.suites) and share > _MAX_ENGINE_MEMORY_SHARE:
         yield (
-            f'evaluation.where = "own": on a single GPU, its engine and that of the run take {share:.0%} of the '
-            "memory together. Lower evaluation.memory_share and engine.memory_share, or name another GPU in "
+            f'evaluation.where = "own": on a single GPU, its engine and the run\'s engine use {share:.0%} of the '
+            "memory. Lower evaluation.memory_share and engine.memory_share, or name another GPU in "
             "evaluation.gpus"
         )
 
@@ -70,7 +70,7 @@ def _check_sampling(config: "Config") -> Iterator[str]:
     if rollout.completions < 2:
         yield "rollout.completions must be at least 2: a group of one has no advantage"
     if rollout.temperature <= 0:
-        yield "rollout.temperature must be more than 0: at 0 all completions of a group are the same"
+        yield "rollout.temperature must be more than 0: at 0, all completions of a group are equal"
     if rollout.pipeline == "minibatch" and objective.old == "learner":
         yield (
             'rollout.pipeline = "minibatch" needs objective.old = "sampler": the weights that sample a later minibatch '
@@ -79,8 +79,8 @@ def _check_sampling(config: "Config") -> Iterator[str]:
     longest = max(stage.max_tokens for stage in config.stages)
     if rollout.max_seconds < longest / _MAX_TOKENS_PER_SECOND:
         yield (
-            f"rollout.max_seconds = {rollout.max_seconds:g} ends the run before a single completion of {longest} "
-            "tokens can be finished. Give the time that a whole batch may take, such as 7200"
+            f"rollout.max_seconds = {rollout.max_seconds:g} is too short for one completion of {longest} tokens. Set "
+            "the time limit of a whole batch, such as 7200"
         )
     if rollout.pipeline != "async" and not rollout.interrupt:
         yield f'rollout.interrupt = false is for rollout.pipeline = "async"; "{rollout.pipeline}" never interrupts'
@@ -110,15 +110,15 @@ def _check_engine(config: "Config") -> Iterator[str]:
     if not isinstance(overrides, Mapping):
         yield "engine.hf_overrides must be a table"
     elif "head_dtype" in overrides:
-        yield "engine.hf_overrides: head_dtype is decided by model.head_dtype. Set that instead"
+        yield "engine.hf_overrides: model.head_dtype sets head_dtype. Set model.head_dtype instead"
     if engine.kind != "vllm" and (options.vllm or engine.concurrency):
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
     if engine.parity != 0 and engine.parity < 1:
-        yield "engine.parity must be at least 1: at 1, engine and learner agree to the last bit; 0: the usual bound"
+        yield "engine.parity must be 0, for the default bound, or at least 1, which requires bit-exact agreement"
     if len(set(engine.gpus)) < len(engine.gpus):
         yield "engine.gpus names a GPU twice: engines cannot share GPUs"
     if engine.mismatch_stop < engine.mismatch_alarm:
-        yield "engine.mismatch_stop must be at least engine.mismatch_alarm: a warning comes before the end"
+        yield "engine.mismatch_stop must be at least engine.mismatch_alarm: the run warns before it stops"
     if engine.transfer == "nccl" and (engine.kind != "vllm" or not engine.gpus):
         yield 'engine.transfer = "nccl" is for vLLM engines on separate GPUs: name these in engine.gpus'
     if engine.transfer == "nccl" and pipeline == "async":
@@ -127,7 +127,7 @@ def _check_engine(config: "Config") -> Iterator[str]:
             'join and leave. Use "auto"'
         )
     if engine.tensor_parallel > 1 and not engine.gpus:
-        yield "engine.tensor_parallel: name the GPUs in engine.gpus; in the trainer's process an engine has only one"
+        yield "engine.tensor_parallel: name the GPUs in engine.gpus; an engine in the trainer's process uses one GPU"
     yield from _check_gpu_count("engine", engine.gpus, engine.tensor_parallel)
 
 
@@ -145,8 +145,8 @@ def _check_workers(config: "Config") -> Iterator[str]:
         yield f"workers.listen must be HOST:PORT, such as 0.0.0.0:7878, not {workers.listen!r}"
     if not workers.local and not workers.listen:
         yield (
-            "workers.local = false: workers that are started elsewhere need an address to find this command. Give "
-            "workers.listen, such as 0.0.0.0:7878"
+            "workers.local = false: remote workers need an address of this command. Set workers.listen, such as "
+            "0.0.0.0:7878"
         )
 
 
@@ -161,11 +161,11 @@ def _check_reward(config: "Config") -> Iterator[str]:
     if reward.model_device not in ("", "cpu") and not _GPU.fullmatch(reward.model_device):
         yield f'reward.model_device must be "cpu" or the name of a GPU such as "cuda:7", not {reward.model_device!r}'
     if reward.model_gpu in (*config.engine.gpus, *config.evaluation.gpus):
-        yield f'reward.model_device = "{reward.model_device}" is the GPU of an engine: name a GPU without one'
+        yield f'reward.model_device = "{reward.model_device}" is the GPU of an engine. Choose a GPU without an engine'
     if reward.model_train_steps and not (reward.uses_model and (reward.code or reward.math or reward.function)):
         yield (
-            "reward.model_train_steps needs a reward.model, and reward.code, reward.math or reward.function, by which "
-            "completions are ranked"
+            "reward.model_train_steps needs a reward.model, and a reward that ranks completions: reward.code, "
+            "reward.math or reward.function"
         )
     if reward.model_train_steps and config.rollout.pipeline not in ("sync", "minibatch"):
         yield (
@@ -175,11 +175,11 @@ def _check_reward(config: "Config") -> Iterator[str]:
     if not reward.languages:
         yield 'reward.languages: give at least one language, such as ["python"]'
     if reward.length_budget > 0 and not config.data.target_tokens:
-        yield "reward.length_budget needs data.target_tokens, the lengths that prompts ask for"
+        yield "reward.length_budget needs data.target_tokens, the target lengths in the prompts"
     if reward.overlong > 0 and reward.overlong_buffer_tokens >= min(stage.max_tokens for stage in config.stages):
         yield (
-            "reward.overlong_buffer_tokens must be less than the max_tokens of every stage, or every completion would "
-            "be punished"
+            "reward.overlong_buffer_tokens must be less than the max_tokens of every stage; otherwise, every "
+            "completion is penalized"
         )
     try:
         config.sandbox.to_sandbox_options()
@@ -196,7 +196,7 @@ def _check_learning(config: "Config") -> Iterator[str]:
     if objective.reference_mix < 1 and not objective.reference_steps:
         yield "objective.reference_mix needs objective.reference_steps: without it the reference never changes"
     if objective.mismatch_high < objective.mismatch_low:
-        yield "objective.mismatch_high must be at least mismatch_low: no completion would be left"
+        yield "objective.mismatch_high must be at least mismatch_low; otherwise, every completion is masked"
     for name in ("mismatch_high", "truncation"):
         if getattr(objective, name) > 0 and objective.old == "sampler":
             yield f'objective.{name} compares the learner with the sampler: it needs objective.old = "learner"'

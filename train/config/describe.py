@@ -48,9 +48,9 @@ class ConfigKey:
         return f"{sentence}  [required]" if self.required else sentence
 
     def format_lines(self, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the key with its value; a comment that does not fit the same line is above it.
+        """Yield the key with its value. A comment too long for that line precedes it.
 
-        values: the section's values that differ from the defaults
+        values: the section's non-default values
         """
         comment = self.comment
         if self.required and self.name not in values:
@@ -79,9 +79,9 @@ class ConfigSection:
 
 
 def describe_sections() -> Iterator[ConfigSection]:
-    for name, hint in get_type_hints(Config).items():
-        repeated = get_origin(hint) is tuple
-        kind: Any = get_args(hint)[0] if repeated else hint
+    for name, section in get_type_hints(Config).items():
+        repeated = get_origin(section) is tuple
+        kind: Any = get_args(section)[0] if repeated else section
         types, comments = get_type_hints(kind), dict(_read_comments(kind))
         about = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
         if about.startswith(f"{kind.__name__}("):  # the signature that dataclasses insert
@@ -91,10 +91,8 @@ def describe_sections() -> Iterator[ConfigSection]:
             required = field.default is MISSING and field.default_factory is MISSING
             value = field.default_factory() if field.default_factory is not MISSING else field.default
             default = None if required else "none" if value is None else as_table(value)
-            of_key, meaning = types[field.name], comments.get(field.name, "")
-            keys.append(
-                ConfigKey(field.name, _describe_type(of_key), required, default, meaning, _list_choices(of_key))
-            )
+            hint, meaning = types[field.name], comments.get(field.name, "")
+            keys.append(ConfigKey(field.name, _describe_type(hint), required, default, meaning, _list_choices(hint)))
         yield ConfigSection(name, repeated, " ".join(about.split()), tuple(keys))
 
 
@@ -116,7 +114,7 @@ def _list_choices(hint: Any) -> tuple[str, ...]:
 
 
 def _read_comments(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield the name of each field with the comments above it and on its line."""
+    """Yield (field name, its comment) for each field: the lines above the field, then its trailing comment."""
     source = textwrap.dedent(inspect.getsource(kind))
     lines = source.splitlines()
     (definition,) = ast.parse(source).body

@@ -127,7 +127,7 @@ def read_config(
     named = from_file.pop("preset", None)
     if preset is not None and named not in (None, preset):
         raise ConfigError(
-            f"{path} names the preset {named!r}, and --preset is {preset!r}. Leave out --preset, or delete the line "
+            f"{path} names the preset {named!r}, but --preset is {preset!r}. Omit --preset, or delete the line "
             f"preset = {named!r} in {path}."
         )
     name = named if preset is None else preset
@@ -178,7 +178,7 @@ def with_overrides(config: Config, changes: Sequence[str]) -> Config:
 def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
     """Override values of the section [sandbox]. Raises ConfigError.
 
-    Another backend resets address and image; other packages reset their hash.
+    A given backend resets address and image; given packages reset packages_sha256.
     """
     resets = {"address": "", "image": ""} if "backend" in given else {}
     if "packages" in given:

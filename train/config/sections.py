@@ -29,10 +29,10 @@ class ModelConfig:
     # head is not rounded, so learner and engine differ less. vLLM's residual stream always has the precision of dtype.
     head_dtype: Literal["model", "float32"] = "model"
     # Rank of the LoRA layers; 0: all weights are trained. With LoRA, the base weights stay in `dtype`, and
-    # RUN/model/adapter has the LoRA layers in peft's format, which vLLM reads, too.
+    # RUN/model/adapter stores the LoRA layers in peft's format, which vLLM also reads.
     lora_rank: int = 0
     lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
-    activation_checkpointing: bool = False  # true: a third more computation, but memory independent of depth
+    activation_checkpointing: bool = False  # true: recompute activations; a third more computation, less memory
 
     def __post_init__(self) -> None:
         if self.dtype == "auto":
@@ -71,24 +71,24 @@ class DataConfig:
 class RolloutConfig:
     prompts: PositiveInt = 16  # prompts in a batch; the completions of one prompt are a group
     completions: int = 16  # completions of each prompt
-    temperature: Temperature = 1.0  # sampling temperature, which the learner applies to its probabilities, too
-    # What overlaps. "sync": nothing. "minibatch": the learner trains on the first minibatch while the rest is sampled.
-    # "one-off": the next batch is sampled while the learner trains on this one. "async": sampling never stops,
-    # completions continue under new weights, and the learner trains on trainable groups.
+    temperature: Temperature = 1.0  # sampling temperature; the learner applies it as well
+    # Overlap of sampling and training. "sync": none. "minibatch": the learner trains on the first minibatch while the
+    # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one. "async": sampling never
+    # stops, completions continue under new weights, and the learner trains on groups as they become trainable.
     pipeline: Literal["sync", "minibatch", "one-off", "async"] = "sync"
     # Under "async", the maximum number of weight updates between dispatching a group and training on it; 0: as "sync".
-    # Up to 4 it costs hardly any quality (AReaL); above 1 it pays off from some dozens of GPUs.
+    # AReaL measured almost no loss of quality up to 4. Values above 1 pay off with dozens of GPUs.
     staleness: int = 1
     # Under "async", the maximum number of groups that are sampled at once; 0: as many as `staleness` allows. The
     # smallest value that keeps the engines busy lowers staleness.
     max_running_groups: int = 0
-    # Under "async", whether engines load new weights in the middle of completions, which continue under them. false:
-    # only after all running completions end, as in AReaL's ablation.
+    # Under "async", whether engines load new weights during completions, which then continue under the new weights.
+    # false: engines first finish all running completions, as in AReaL's ablation.
     interrupt: bool = True
-    online_filter: bool = True  # replace groups whose advantages are all zero by those of further prompts
-    # After max_rounds * prompts sampled groups, a batch is used as it is; an empty one ends the run.
+    online_filter: bool = True  # replace groups whose advantages are all zero by groups of further prompts
+    # After max_rounds * prompts sampled groups, the learner trains on the incomplete batch; an empty one ends the run.
     max_rounds: PositiveInt = 4
-    # Time limit for sampling one batch; a slower engine counts as hanging.
+    # Time limit for sampling one batch, after which the engine counts as hanging.
     max_seconds: PositiveFloat = 7200.0
 
 
@@ -109,15 +109,15 @@ class EngineConfig:
     # machine, over HTTP elsewhere. "nccl": from GPU to GPU, faster for large models on the trainer's machine; but an
     # engine that exits ends the run, because NCCL cannot admit its replacement alone.
     transfer: Literal["auto", "nccl"] = "auto"
-    # Restarts per hour of engines of `gpus` that exit, over all engines. This repairs rare failures in a run of weeks;
-    # an engine that keeps exiting ends the run.
+    # Maximum restarts per hour of engines in their own processes, over all engines, after crashes. An engine that
+    # crashes more often ends the run.
     restarts_per_hour: int = 3
     # Upper bound of mean exp |learner's - engine's log-probability|. 0: 1.05 in bfloat16, NeMo-RL's bound in half
     # precision, and 1.001 in float32.
     parity: float = 0.0
     # Value of mismatch/kl above which a warning is logged, over the tokens of a batch that sampler and learner computed
-    # with the same weights. In float32 it is near 1e-9. PRIME-RL merges no model above 0.015; partially loaded weights
-    # gave 2 to 5 there.
+    # with the same weights. In float32 it is near 1e-9. PRIME-RL's bound for merging a model is 0.015; partially loaded
+    # weights gave 2 to 5 there.
     mismatch_alarm: PositiveFloat = 0.01
     mismatch_stop: PositiveFloat = 0.1  # value of mismatch/kl above which the run ends
 
@@ -128,11 +128,11 @@ class WorkersConfig:
     any machine: `curate rollout --controller URL` starts one.
     """
 
-    # HOST:PORT where further workers reach this command; empty: only workers of this machine can. The workers' token is
-    # in the environment variable CURATE_TOKEN.
+    # HOST:PORT at which remote workers reach this command; empty: local workers only. The environment variable
+    # CURATE_TOKEN holds the workers' token.
     listen: str = ""
-    # true: this command starts the engines of this machine itself, one in its own process or, if engine.gpus names
-    # GPUs, a process for every engine.tensor_parallel of them. false: it waits for workers started elsewhere.
+    # true: this command starts this machine's engines: one in its own process, or, with engine.gpus, a process for
+    # every engine.tensor_parallel GPUs. false: it waits for remote workers.
     local: bool = True
 
 
@@ -149,9 +149,9 @@ class RewardConfig:
     # sequence classifier scores whole completions; a token classifier scores each line as a step.
     model: str = ""
     model_weight: float = 1.0  # weight of that model's raw score
-    model_device: str = ""  # its device: "cpu", or such as "cuda:7"; empty: the learner's first GPU, or the CPU
-    # Steps between trainings of that model on the run's own completions as ranked by the other rewards, a tenth of them
-    # replayed (DeepSeekMath's iterative GRPO); 0: never.
+    model_device: str = ""  # device: "cpu" or a GPU such as "cuda:7"; empty: the learner's first GPU, or the CPU
+    # Steps between updates of that model (DeepSeekMath's iterative GRPO); 0: never. An update trains it on rankings of
+    # the run's own completions by the other rewards. A tenth of the rankings are replayed from earlier updates.
     model_train_steps: int = 0
     model_learning_rate: PositiveFloat = 2e-5  # learning rate of that training
     format: float = 0.0  # weight of the reward for the form <think>...</think><answer>...</answer>
@@ -232,8 +232,8 @@ class ObjectiveConfig:
     # over completions, divided by the maximum length (Dr.GRPO).
     aggregation: Literal["token_mean", "sequence_mean", "constant_length"] = "token_mean"
     # Treatment of truncated completions. "mask": excluded from the loss but not from the group's mean (DAPO,
-    # DeepCoder). "unknown": excluded from both, as if they had no reward. "zero_advantage": those with reward 0 get
-    # advantage 0 (DeepCoder's released code). "none": they count like all others.
+    # DeepCoder). "unknown": excluded from both, as if they had no reward. "zero_advantage": advantage 0 if the reward
+    # is 0 (DeepCoder's released code). "none": no special treatment.
     overlong: Literal["mask", "unknown", "zero_advantage", "none"] = "mask"
     old: Literal["sampler", "learner"] = "sampler"  # source of the old log-probabilities in the ratio
     truncation: float = 0.0  # upper bound of the importance weights that correct the sampler's mismatch; 0: no weights
@@ -260,8 +260,8 @@ class OptimizerConfig:
 class ParallelismConfig:
     """Division of the learner's work among the ranks of torchrun."""
 
-    # Ranks that together hold one copy of the weights; 0: all. As many as a machine has GPUs: each machine has a copy,
-    # and only gradients cross machines.
+    # Ranks that together hold one copy of the weights; 0: all. With the number of GPUs per machine, each machine has a
+    # copy, and only gradients cross machines.
     shard: int = 0
     # Ranks that share each row, so sequences can be that many times longer. They divide the model's attention heads.
     context: PositiveInt = 1
@@ -269,7 +269,7 @@ class ParallelismConfig:
 
 @dataclass(frozen=True, slots=True)
 class StageConfig:
-    """A stage with its own completion length, which ends at a step, or by the share of truncated completions."""
+    """A stage with its own completion length. It ends at a step, or at a share of truncated completions."""
 
     max_tokens: PositiveInt = 96  # maximum tokens of a completion
     until_step: int = 0  # last step of the stage; 0: no limit
@@ -285,8 +285,8 @@ class EvaluationConfig:
     # When to evaluate, besides before the first and after the last step.
     every_steps: int = 10  # steps between evaluations; 0: not by steps
     every_minutes: float = 0.0  # minutes between evaluations; 0: not by time
-    # Where. "inside": within the step, with the run's engine. "idle": with that engine while the learner trains and the
-    # engine is idle. "own": concurrently, with an engine in its own process.
+    # Engine of evaluations. "inside": the run's engine, within the step. "idle": the run's engine, while the learner
+    # trains. "own": a separate engine in its own process, concurrently.
     where: Literal["inside", "idle", "own"] = "inside"
     keep_best: str = ""  # suite whose pass@1 selects the best weights, stored in RUN/best; empty: none are stored
     include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # untrusted rows to use
@@ -305,14 +305,14 @@ class EvaluationConfig:
 @dataclass(frozen=True, slots=True)
 class RunConfig:
     steps: PositiveInt = 50  # batches to train on
-    seed: int = 0  # determines the order of the prompts and every sample
+    seed: int = 0  # seed of the prompt order and of every sample
     checkpoint_steps: PositiveInt = 10  # steps between checkpoints
     keep: int = 2  # checkpoints to keep, the newest ones; always at least the last
     wandb: str = ""  # W&B project; empty: no logging there
     tensorboard: bool = False  # true: also write the metrics for TensorBoard
     max_truncated_share: float = 0.95  # share of truncated completions that ends the run after five such steps
     save_samples: int = 4  # completions to save from each step, with their verdicts
-    # true: keep the whole journal of an asynchronous run for --replay, some 12 bytes per token. false: delete events
+    # true: keep the whole journal of an asynchronous run for --replay, about 12 bytes per token. false: delete events
     # before the oldest checkpoint.
     keep_journal: bool = False
 

@@ -49,7 +49,7 @@ _K = 8  # INTELLECT-2's filter uses eight samples
 class DifficultySettings:
     """Sampling settings of a model, with n samples per problem to estimate pass@k.
 
-    engine     vLLM options that affect completions (EngineOptions.sample_affecting_options)
+    engine     vLLM options that affect completions (EngineOptions.select_sample_affecting_options)
     languages  accepted languages of completions; see rewards.extract
 
     Raises CurateError for fewer samples than k.

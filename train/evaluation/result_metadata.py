@@ -184,7 +184,7 @@ def list_sample_dependencies(
     Name and, for a folder, sizes and times of weight files identify a model. Default prompt and engine add nothing, so
     existing samples stay valid.
     """
-    more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.sample_affecting_options()}
+    more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.select_sample_affecting_options()}
     files = [
         [path.name, path.stat().st_size, path.stat().st_mtime_ns]
         for path in list_weight_files(Path(model).expanduser())

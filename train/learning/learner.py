@@ -305,7 +305,7 @@ class Learner:
 
     def _save_state(self, folder: Path, from_snapshot: bool) -> None:
         wait([self._writing])
-        if not self._ranks.all_true(folder.parent.is_dir()):
+        if not self._ranks.is_true_on_all_ranks(folder.parent.is_dir()):
             raise LearnerError(f"some ranks do not see {folder.parent}. Choose an --out that all machines share.")
         if not from_snapshot:
             self._copy_state()

@@ -134,7 +134,7 @@ class RankGroup:
         if self.size > 1:
             dist.all_reduce(tensor)
 
-    def all_true(self, value: bool) -> bool:
+    def is_true_on_all_ranks(self, value: bool) -> bool:
         """Return whether the value is true on all ranks."""
         n_false = torch.tensor(float(not value))
         self.all_reduce_sum(n_false)

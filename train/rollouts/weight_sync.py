@@ -105,8 +105,8 @@ def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fai
     """
     kl = metrics.get("mismatch/kl", 0.0)
     message = (
-        f"step {step}: sampler and learner differ on the tokens of the batch, under the same weights:"
-        f" mismatch/kl is {kl:.4g}, the 99th percentile of the differences of log-probabilities "
+        f"step {step}: sampler and learner assign different log-probabilities to the batch's tokens under the same "
+        f"weights: mismatch/kl is {kl:.4g}, the 99th percentile of the absolute differences is "
         f"{metrics.get('sampling/sampling_logp_difference/p99', nan):.4g}"
     )
     if isnan(kl) or kl > fail_above:

@@ -260,7 +260,7 @@ class EvaluationScheduler:
     def _describe_failure(self) -> str:
         if self._child is None:
             return self._start_error
-        reason = self._child.exit_reason()
+        reason = self._child.describe_exit()
         return f"its process was {reason}" if (self._child.poll() or 0) < 0 else f"{reason} (see {self._child.log})"
 
     def _is_complete(self, pending: PendingEvaluation) -> bool:

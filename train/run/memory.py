@@ -74,8 +74,8 @@ def compute_row_tokens(config: Config) -> int:
 def estimate_run_memory(config: Config, *, ranks: int) -> LearnerMemory:
     """Estimate the memory of a run's learner with weights sharded over `ranks` ranks.
 
-    Includes moments even with `optimizer.offload`; `select_gpu_memory` excludes them. Raises LearnerError if the model cannot
-    be found.
+    Includes moments even with `optimizer.offload`; `select_gpu_memory` excludes them. Raises LearnerError if there is
+    no such model.
     """
     part = -(-compute_row_tokens(config) // config.ranks.context)  # each rank's part of a row
     return estimate_learner_memory(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
@@ -403,7 +403,7 @@ def _estimate_host_needs(
     first: dict[str, float] = {
         "processes": (ranks_of_first + engine_gpus + evaluation_processes) * process,
         # One copy is being written; the other is the snapshot of the last step, saved if the next one fails.
-        "copies of the last step": 2 * state * ranks_of_first,
+        "checkpoint copies": 2 * state * ranks_of_first,
         "weights for engines": model * (_VERSIONS if engine_gpus or config.workers.listen else 1),
     }
     if moments:
@@ -419,6 +419,6 @@ def _estimate_host_needs(
     advice = "Use machines with more memory"
     yield MemoryNeed("first machine", first, machines.host_gb * GB, advice)
     if machines.gpus > _MACHINE_GPUS:
-        each = {"processes": process, "copies of the last step": 2 * state, "moments": moments}
+        each = {"processes": process, "checkpoint copies": 2 * state, "moments": moments}
         other = {name: size * _MACHINE_GPUS for name, size in each.items()}
         yield MemoryNeed("each other machine", other, machines.host_gb * GB, advice)

@@ -78,6 +78,6 @@ def resolve_visible_devices(gpus: Sequence[int]) -> str:
     visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
     if visible and max(gpus) >= len(visible):
         raise SamplerError(
-            f"engine.gpus: there is no GPU {max(gpus)}; CUDA_VISIBLE_DEVICES has {len(visible)}, counted from 0"
+            f"engine.gpus: there is no GPU {max(gpus)}; CUDA_VISIBLE_DEVICES lists {len(visible)} GPUs, indexed from 0"
         )
     return ",".join(visible[gpu] if visible else str(gpu) for gpu in gpus)

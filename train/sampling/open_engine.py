@@ -40,7 +40,7 @@ def open_sampler(
         return HttpSampler(
             model, base_url, concurrency=concurrency, template_arguments=template_arguments, options=engine.request
         )
-    engine.refuse_request_fields()
+    engine.reject_request_fields()
     from train.sampling.vllm import VllmSampler
 
     return VllmSampler(model, template_arguments=template_arguments, **engine.to_vllm_options())

@@ -194,8 +194,8 @@ def test_fields_of_requests_are_sent_and_recorded_and_their_samples_are_kept_apa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--request", "temperature=1"], "the field temperature of requests is set by --temperature"),
-        (["--request", "messages=[]"], "the field messages of requests is set by curate itself"),
+        (["--request", "temperature=1"], "--temperature sets the request field temperature"),
+        (["--request", "messages=[]"], "curate sets the request field messages itself"),
         (["--request", "top_k"], "pass KEY=VALUE"),
         (["--request-timeout", "0"], "--request-timeout"),
     ],

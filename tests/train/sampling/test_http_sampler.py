@@ -239,7 +239,7 @@ def test_further_fields_of_requests_replace_ours_and_null_leaves_one_out():
 
 @pytest.mark.parametrize(("name", "value"), [("stream", True), ("n", None), ("temperature", 1), ("messages", [])])
 def test_fields_that_curate_or_other_options_set_are_refused(name, value):
-    with pytest.raises(ConfigError, match=f"the field {name} of requests is set by"):
+    with pytest.raises(ConfigError, match=f"sets the request field {name}"):
         RequestOptions({name: value})
 
 

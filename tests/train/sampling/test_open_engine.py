@@ -30,5 +30,5 @@ def test_gpus_are_counted_among_those_visible_to_the_run(monkeypatch):
     assert resolve_visible_devices([2, 3]) == "2,3"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,GPU-6,7")
     assert resolve_visible_devices([2, 3]) == "GPU-6,7"
-    with pytest.raises(SamplerError, match="there is no GPU 4; CUDA_VISIBLE_DEVICES has 4, counted from 0"):
+    with pytest.raises(SamplerError, match="there is no GPU 4; CUDA_VISIBLE_DEVICES lists 4 GPUs, indexed from 0"):
         resolve_visible_devices([4])

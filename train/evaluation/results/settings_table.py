@@ -27,7 +27,7 @@ def build_settings_table(result: Result) -> dict[str, Any]:
         **{name: result.prompt.get(name) for name in ("system", "template", "template_arguments")},
         "languages": list(result.languages),
         "max_model_len": result.engine.get("max_model_len"),
-        **EngineOptions(vllm=result.engine).sample_affecting_options(),
+        **EngineOptions(vllm=result.engine).select_sample_affecting_options(),
         "suite options": result.location.partition("?")[2],
         "tests": result.suite_metadata.get("tests"),
         "curate": result.curate_version,

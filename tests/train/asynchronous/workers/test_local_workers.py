@@ -85,7 +85,7 @@ def test_a_worker_that_dies_takes_its_processes_along_before_it_is_started_again
 
 
 def test_gpus_that_the_run_does_not_see_are_refused(start):
-    with pytest.raises(SamplerError, match="there is no GPU 2; CUDA_VISIBLE_DEVICES has 2, counted from 0"):
+    with pytest.raises(SamplerError, match="there is no GPU 2; CUDA_VISIBLE_DEVICES lists 2 GPUs, indexed from 0"):
         start[0](gpus=(1, 2))
 
 
