@@ -73,8 +73,8 @@ class RolloutConfig:
     completions: int = 16  # completions of each prompt
     temperature: Temperature = 1.0  # sampling temperature; the learner applies it as well
     # Overlap of sampling and training. "sync": none. "minibatch": the learner trains on the first minibatch while the
-    # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one. "async": sampling never
-    # stops, completions continue under new weights, and the learner trains on groups as they become trainable.
+    # rest is sampled. "one-off": the next batch is sampled while the learner trains on this one. "async": sampling
+    # never stops, completions continue under new weights, and the learner trains on groups as they become trainable.
     pipeline: Literal["sync", "minibatch", "one-off", "async"] = "sync"
     # Under "async", the maximum number of weight updates between dispatching a group and training on it; 0: as "sync".
     # AReaL measured almost no loss of quality up to 4. Values above 1 pay off with dozens of GPUs.

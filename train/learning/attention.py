@@ -1,8 +1,8 @@
 """Packed attention: each token attends to its own prompt and completion only, without an (L, L) mask.
 
 transformers calls packed_attention if a model's attention implementation is "packed". On a GPU in half precision, one
-variable-length kernel handles all sequences; otherwise each sequence goes through torch's attention by itself. Queries,
-keys and values of a prompt are computed once; its keys and values are then copied for each completion.
+variable-length kernel handles all sequences; otherwise torch's attention handles each sequence separately. A
+prompt's queries, keys and values are computed once; keys and values are then copied for each completion.
 
 Context parallelism (Ulysses): ranks can share a row, each with a contiguous part (sequences.shard_row). An all-to-all
 gives each rank all tokens for its share of the heads, and a second one reverses that.
@@ -40,7 +40,7 @@ def packed_attention(
         raise ValueError("its attention has soft caps, sinks or biases")
     device = query_1HLE.device.type
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        dtype = torch.get_autocast_dtype(device)  # rotary embeddings made them float32
+        dtype = torch.get_autocast_dtype(device)  # rotary embeddings return float32
         query_1HLE, key_1KLE, value_1KLE = (tensor.to(dtype) for tensor in (query_1HLE, key_1KLE, value_1KLE))
     if context is not None:
         query_1HLE, key_1KLE, value_1KLE = (
@@ -107,7 +107,7 @@ def _attend_varlen(
         key_LKE, value_LKE = (
             F.embedding(keys, tensor.flatten(1)).reshape(-1, *tensor.shape[1:]) for tensor in (key_LKE, value_LKE)
         )
-    # The last query of a sequence aligns with its last key, also if there are more keys than queries.
+    # The last query of a sequence aligns with its last key, even with more keys than queries.
     window_size = (-1 if sliding_window is None else sliding_window - 1, 0)
     attended = varlen_attn(
         query_LHE, key_LKE, value_LKE, query_ends, key_ends, max_query_length, max_key_length, scale=scaling,
@@ -121,8 +121,8 @@ def _attend_varlen(
 def _compute_sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tensor, int, int, Tensor | None]:
     """Return the ends of each sequence in queries and keys, both maximum lengths, and the indices of the keys.
 
-    The indices are None if keys are those of the row. A prompt is a sequence; so is each completion, whose keys begin
-    with those of the prompt.
+    The indices are None if no prompt has several completions. A prompt is a sequence; so is each completion, whose keys
+    begin with the prompt's keys.
     """
     n_queries = [length for part in lengths for length in part]
     spans = (range(*span) for span in pairwise([0, *accumulate(n_queries)]))

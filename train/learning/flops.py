@@ -57,9 +57,9 @@ def count_forward_flops(hf_config: Any) -> Flops:
 
 
 def count_training_flops(forward: Flops, config: Config, *, recomputed: bool = False) -> Flops:
-    """Return the operations of training on a batch, including the extra forward passes of its objective.
+    """Return the operations of training on a batch, including the objective's extra forward passes.
 
-    recomputed: whether to count what backward recomputes: layers under activation checkpointing, the head always, and
+    recomputed: whether to count recomputation in backward: layers under activation checkpointing, the head always, and
     attention scores, which are half of the attention
 
     The first update takes old log-probabilities from its own forward pass (`Learner.update`), unless a mask of whole

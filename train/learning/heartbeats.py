@@ -2,8 +2,8 @@
 
 torchrun's agent does not detect a hanging rank, and ends the others without naming the one that failed. Here a thread
 of each rank increments a counter in torchrun's store every few seconds. Rank 0 watches all others, and they watch rank
-0. So the other ranks can wait for a call of rank 0 without a time limit, while it samples for hours. A collective with
-a lost rank cannot be interrupted, so the process exits.
+0. So the other ranks can wait for a call of rank 0 without a time limit, while it samples for hours. Nothing can
+interrupt a collective with a lost rank, so the process exits.
 """
 
 import logging
@@ -98,7 +98,9 @@ class Heartbeats:
     def _exchange_heartbeats(self) -> None:
         last_heartbeats = {rank: ("", 0) for rank in self._watched}
         while not self._ended.wait(_HEARTBEAT_SECONDS):
-            self._n_heartbeats += 1  # the clock of this process, so suspending a whole job loses no rank
+            self._n_heartbeats += (
+                1  # this process counts time in its own beats, so suspending a whole job loses no rank
+            )
             try:
                 self._stores[1].set(f"beat/{self._rank}", str(self._n_heartbeats))
                 self._forward_interrupts()

@@ -194,7 +194,7 @@ class Learner:
         return self._open or self.n_ranks == 1
 
     def snapshot(self) -> None:
-        """Copy the current state to the CPU, so it can be saved after further updates, complete or not."""
+        """Copy the current state to the CPU. `save_state` can write the copy after later updates, even failed ones."""
         self._call_on_all_ranks("_copy_state")
 
     def save_state(self, folder: Path, *, from_snapshot: bool = False) -> Future[None]:
@@ -204,7 +204,7 @@ class Learner:
         from_snapshot  write the state that `snapshot` copied instead of the current one
 
         The call copies the state, so training may continue. The future completes when all ranks have written; it raises
-        CheckpointError if one failed. Updates use no random numbers, so the state has none.
+        CheckpointError if a rank failed. The state has no random generators, since updates are deterministic.
         """
         self._call_on_all_ranks("_save_state", folder, from_snapshot)
         return self._writing
@@ -217,9 +217,11 @@ class Learner:
         stored = sharded_state.read_tensor_shapes(folder)
         shapes = {name: shape for name, shape in stored.items() if name.startswith(_WEIGHTS)}
         if shapes != {f"{_WEIGHTS}{name}": weight.shape for name, weight in self._trained.items()}:
-            raise LearnerError(f"the checkpoint has the weights of another model than {self._model.path}")
+            raise LearnerError(f"the checkpoint is of another model than {self._model.path}")
         if self._objective.kl and not any(name.startswith(_REFERENCE) for name in stored):
-            raise LearnerError("the checkpoint has no reference: its run had no objective.kl, and this one has")
+            raise LearnerError(
+                "the checkpoint has no reference, because its run had objective.kl = 0. Set objective.kl = 0"
+            )
         self._call_on_all_ranks("_load_state", folder, sorted(stored))
 
     def save_pretrained(self, folder: Path) -> None:
@@ -241,10 +243,10 @@ class Learner:
         self._free()
 
     def _call_on_all_ranks(self, name: str, *arguments: Any) -> Any:
-        # One call at a time, since another thread exports weights. A rank that misses or aborts a call is lost.
+        # The lock serializes calls with the thread that exports weights. A rank that misses or aborts a call is lost.
         with defer_interrupts(), self._call_lock:
             if not self.all_ranks_alive:
-                raise LearnerError("the other ranks have ended or are lost; see the messages before")
+                raise LearnerError("the other ranks have ended or are lost; see the earlier messages")
             try:
                 with self._ranks.translate_errors():
                     self._ranks.broadcast_call((name, arguments))
@@ -252,7 +254,7 @@ class Learner:
             except UpdateError:
                 raise
             except BaseException:
-                self._open = False  # the other ranks failed as well, or wait for calls that never come
+                self._open = False  # the other ranks failed as well, or block in a collective
                 raise
 
     def _build_empty_model(self) -> Any:
@@ -296,7 +298,7 @@ class Learner:
     def _copy_state(self) -> None:
         copies = self._snapshot or (self._saved if self._writing.done() else {})
         self._snapshot = self._saved = {}
-        # The reference is not copied yet: `update_reference` replaces its tensors without changing them.
+        # The reference needs no copy here: `update_reference` replaces its tensors, and does not modify them.
         with self._ranks.use_copy_stream():
             self._snapshot = {
                 name: value if name.startswith(_REFERENCE) else copy_to_host(value, copies.get(name))
@@ -312,7 +314,7 @@ class Learner:
         copied, self._snapshot = self._snapshot, {}
         self._ranks.wait_for_copies(on_host=True)
         for name in [name for name in copied if name.startswith(_REFERENCE)]:
-            copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap_reference` changes it
+            copied[name] = copy_to_device(copied[name], torch.device("cpu"))  # `_swap_reference` modifies it in place
         self._writing = sharded_state.write_in_background(
             copied, folder, self._ranks.background_group, begin=self._ranks.use_device
         )
@@ -400,9 +402,9 @@ class Learner:
             self._optimizer.zero_grad()
             self._updates -= 1
             raise UpdateError(
-                f"update {self._updates}: the loss is {metrics['loss']:.3g}, the norm of its gradient "
-                f"{metrics['grad_norm']:.3g}. The weights were not changed. A lower learning_rate or "
-                "dtype float32 may help."
+                f"update {self._updates}: the loss is {metrics['loss']:.3g}, and the gradient norm is "
+                f"{metrics['grad_norm']:.3g}. The weights were not changed. Lower optimizer.learning_rate, or set "
+                'model.dtype = "float32".'
             )
         torch.nn.utils.clip_grads_with_norm_(parameters, self._settings.clip_norm, norm)
         for group in self._optimizer.param_groups:
@@ -439,8 +441,8 @@ def check_heads(query_heads: int, key_heads: int, ranks: int) -> None:
     """Raise LearnerError if the ranks that share a row cannot divide the attention heads."""
     if query_heads % ranks or (key_heads % ranks and ranks % key_heads):
         raise LearnerError(
-            f"ranks.context = {ranks}: the model's {query_heads} attention heads, {key_heads} of them for keys, cannot "
-            "be divided among so many ranks. Choose a divisor of both, or a multiple of the latter"
+            f"ranks.context = {ranks} cannot divide the model's {query_heads} query heads and {key_heads} key heads. "
+            "Choose a divisor of both, or a divisor of the query heads that is a multiple of the key heads"
         )
 
 

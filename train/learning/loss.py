@@ -114,7 +114,7 @@ def build_minibatch(
 
 
 def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: ObjectiveConfig) -> Minibatch:
-    """Replace the old log-probabilities. Not for `mismatch_high`, whose mask `build_minibatch` computes."""
+    """Replace the old log-probabilities, without recomputing the mask of `mismatch_high`."""
     weight_T = batch.weight_T
     if objective.truncation:
         weight_T = truncated_importance_weights(old_logp_T, batch.sampler_logp_T, cap=objective.truncation)
@@ -122,7 +122,7 @@ def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: Object
 
 
 def compute_loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> Tensor:
-    """Return these tokens' contribution to the minibatch's loss, a scalar.
+    """Return the contribution of these tokens to the minibatch's loss, a scalar.
 
     The importance weights that correct the sampler's mismatch apply to the policy term only, as in TRL.
     """
@@ -207,9 +207,8 @@ def _measure_sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: Objec
         "sampling/importance_sampling_ratio/mean": _masked_mean(ratio_T, compared_T),
         "sampling/importance_sampling_ratio/max": ratio_T[is_compared].max().item(),
         "mismatch/kl": _masked_mean(k3(batch.sampler_logp_T, learner_T), compared_T),  # KL(sampler || learner)
-        "mismatch/token_mult_prob_error": _masked_mean(
-            difference_T.exp(), compared_T
-        ),  # NeMo-RL's name; at most 1.05 is fine
+        # NeMo-RL's name and metric; it tolerates up to 1.05.
+        "mismatch/token_mult_prob_error": _masked_mean(difference_T.exp(), compared_T),
     }
 
 

@@ -102,7 +102,7 @@ def check_packing_support(path: str) -> None:
     text.pad_token_id = text.bos_token_id = text.eos_token_id = None
     try:
         shallow = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
-    except Exception as error:  # many types, as when a whole model is loaded
+    except Exception as error:  # transformers raises many types
         raise LearnerError(f"{path}: a model of its family cannot be built ({error}). Choose another.") from error
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -116,7 +116,7 @@ def check_packing_support(path: str) -> None:
 class _Slices:
     """A lazily read tensor of a file, with the interface of safetensors' get_slice.
 
-    Returns copies instead of views of the file, which may be deleted during the run.
+    Slices are copies, since the file may be deleted during the run.
     """
 
     def __init__(self, in_file: Any) -> None:
@@ -142,8 +142,8 @@ def _open_weight_files(path: str) -> list[Any]:
             files = [single]
         else:
             raise LearnerError(
-                f"{path}: torchrun needs weights in safetensors files, of which each rank reads its shards. Convert "
-                "the model first: load it with transformers and save it with save_pretrained."
+                f"{path}: under torchrun, each rank reads its shards from safetensors files, and the model has none. "
+                "Convert it: load the model with transformers, and save it with save_pretrained."
             )
         return [safe_open(file, framework="pt") for file in files]
 
@@ -196,7 +196,7 @@ def _write_settings(folder: Path, causal: Any, config: ModelConfig) -> None:
 
 
 def gather_adapter_weights(causal: Any) -> dict[str, Tensor]:
-    """Return the full tensors of the LoRA layers under peft's names. All ranks that share the model must call this."""
+    """Gather the full LoRA tensors under peft's names. All ranks that share the model must call this."""
     lora = {name: weight for name, weight in causal.named_parameters() if is_lora(name)}
     return {_PREFIX + name.replace(_NAME, ""): gather_full_tensor(weight).cpu() for name, weight in lora.items()}
 

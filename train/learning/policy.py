@@ -56,7 +56,7 @@ class Policy(nn.Module):
         hidden_UD = _select_rows(decoded.last_hidden_state[0], row.source_index_U).to(self.dtype)
         head = self.causal.get_output_embeddings()
         head_VD = head.weight.to(self.dtype)
-        if getattr(head, "bias", None) is not None:  # as one more input that is always 1
+        if getattr(head, "bias", None) is not None:  # an additional input of constant 1
             hidden_UD = torch.cat([hidden_UD, hidden_UD.new_ones(len(hidden_UD), 1)], 1)
             head_VD = torch.cat([head_VD, head.bias.to(self.dtype)[:, None]], 1)
         logp_U, entropy_U = compute_logprob_and_entropy(
@@ -104,7 +104,7 @@ def load_hf_config(path: str) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     if path.startswith((".", "/", "~")) and not (Path(path).expanduser() / "config.json").is_file():
         raise LearnerError(
-            f"{path} is not the folder of a model: it has no config.json. Give such a folder, or a Hub id."
+            f"{path} is not the folder of a model: it has no config.json. Give a model's folder, or a Hub id."
         )
     with translate_loading_errors(path):
         settings = AutoConfig.from_pretrained(str(Path(path).expanduser()), trust_remote_code=False)
@@ -144,7 +144,7 @@ def set_train_mode(causal: Any) -> None:
     for module in causal.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0  # the sampler has no dropout, and an update must depend on its minibatch alone
-    causal.train()  # otherwise activation checkpointing does nothing
+    causal.train()  # activation checkpointing requires training mode
 
 
 def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
@@ -154,7 +154,7 @@ def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
             weight.data = weight.data.to(choose_base_dtype(config))
         insert_lora_layers(causal, config)
         for name, weight in causal.named_parameters():
-            if is_lora(name):  # peft gives them the precision of their base layer
+            if is_lora(name):  # peft creates LoRA layers in the precision of their base layer
                 weight.data = weight.data.float()
     if config.activation_checkpointing:
         causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -231,9 +231,9 @@ def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
 
 @torch.no_grad()
 def enable_packed_attention(causal: Any, path: str) -> None:
-    """Switch to packed attention. Raises LearnerError if packed completions get other log-probabilities than alone.
+    """Switch to packed attention. Raises LearnerError if packing changes the log-probabilities of completions.
 
-    They differ if anything but attention carries state along the row, or if logits are not a plain matrix product.
+    Packing changes them if another layer than attention carries state along the row, or if logits are scaled or capped.
     """
     settings = causal.config.get_text_config()
     soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
@@ -254,11 +254,10 @@ def enable_packed_attention(causal: Any, path: str) -> None:
         (row,) = pack_into_rows(sequences, row_tokens=_TEST_ROW_TOKENS)
         packed, _ = Policy(causal, torch.float32, 1.0)(row)
     except (TypeError, ValueError, AttributeError) as error:
-        raise LearnerError(f"{path}: its family does not take packed rows ({error}). Choose another.") from error
+        raise LearnerError(f"{path}: its family does not support packed rows ({error}). Choose another.") from error
     difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
     if not difference < _TOLERANCE:
         raise LearnerError(
-            f"{path}: log-probabilities of completions in one row are not those that the model gives each alone "
-            f"(by {difference:.2g}). State that passes along a row, or logits that are scaled or capped, are not "
-            "supported. Choose a model of another family."
+            f"{path}: packing several completions into one row changes their log-probabilities by {difference:.2g}. "
+            "Layers with state along the row and scaled or capped logits are unsupported. Choose another family."
         )

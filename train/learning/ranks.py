@@ -111,7 +111,7 @@ class RankGroup:
                 module.set_force_sum_reduction_for_comms(True)  # gloo supports no other
 
     def get_context_group(self) -> Any:
-        """Return the process group that shares this rank's rows; None if it is alone."""
+        """Return the process group that shares this rank's rows; None without context parallelism."""
         if self.context == 1:
             return None
         mesh = _create_mesh(self.device.type, self.size // self.context, self.context)
@@ -161,7 +161,7 @@ class RankGroup:
             if self._heartbeats is None:
                 raise
             loss = self._heartbeats.find_lost_rank() or (
-                f"rank {self.rank} of {self.size}: a call has failed although all ranks live. --resume continues the "
+                f"rank {self.rank} of {self.size}: a call has failed although no rank is lost. --resume continues the "
                 f"run. ({error})"
             )
             self.announce_failure(loss)
@@ -183,7 +183,7 @@ class RankGroup:
             yield
 
     def wait_for_copies(self, *, on_host: bool) -> None:
-        """Wait for these copies: this thread if `on_host`, else the GPU's subsequent work."""
+        """Wait for the copies of `use_copy_stream`: block this thread if `on_host`, else the GPU's subsequent work."""
         if self._copies is not None and on_host:
             self._copies.synchronize()
         elif self._copies is not None:
@@ -236,7 +236,7 @@ def _leave_group() -> None:
 
 
 def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
-    """Shard a tensor, which all ranks have in full, as `like` is sharded; return it unchanged if that is not."""
+    """Shard a tensor that all ranks have in full, as `like` is sharded. Return it unchanged if `like` is unsharded."""
     if not hasattr(like, "device_mesh"):
         return tensor
     from torch.distributed.tensor import distribute_tensor
@@ -245,7 +245,7 @@ def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
 
 
 def get_local_shard(tensor: Any) -> Tensor:
-    """Return this rank's shard as a plain tensor with the same memory; an unsharded tensor is its own shard."""
+    """Return this rank's shard as a plain tensor without a copy; the shard of an unsharded tensor is the tensor."""
     shard: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
     return shard
 
@@ -273,7 +273,7 @@ def _wrap_like(tensor: Any, shard: Tensor) -> Tensor:
         return shard
     from torch.distributed.tensor import DTensor
 
-    # Not from_local, which would move it to the GPU again.
+    # Not from_local, which would move the shard to the GPU again.
     part: Tensor = DTensor(shard, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
     return part
 

@@ -47,7 +47,7 @@ class TrainingSequence:
         if not len(self.token_ids) == len(self.sampler_logprobs) == len(self.advantages):
             raise ValueError(
                 f"{len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
-                f"{len(self.advantages)} advantages: there must be as many of each"
+                f"{len(self.advantages)} advantages: the three numbers must be equal"
             )
         if self.sampled_mask and len(self.sampled_mask) != len(self.token_ids):
             raise ValueError(
@@ -88,7 +88,7 @@ def pack_into_rows(
     rank: int = 0,
     device: torch.device | str = "cpu",
 ) -> Iterator[PackedRow]:
-    """Yield this rank's share of the rows; all ranks get equally many.
+    """Yield this rank's share of the rows; all ranks get the same number.
 
     If the longest sequence exceeds row_tokens, rows grow to its length.
     """
@@ -138,7 +138,7 @@ def _build_row(
 
 
 def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
-    """Return a rank's part of a row, padded with a sequence that predicts nothing; `lengths` are of the whole row."""
+    """Return a rank's part of a row, padded with a sequence without targets. `lengths` describe the whole row."""
     if ranks == 1:
         return row
     n_tokens = len(row.token_ids_L)
@@ -190,10 +190,10 @@ class PackedPrompt:
 
 
 def pack(prompts: Sequence[PackedPrompt], *, row_tokens: int) -> list[list[PackedPrompt]]:
-    """Pack prompts with their completions into rows of at most `row_tokens`; return the parts of each row.
+    """Pack prompts with their completions into rows of at most `row_tokens`; return the prompts of each row.
 
-    Rows grow to hold the longest prompt and completion. Completions of a prompt that do not fit into one row are split
-    over several, which repeat the prompt.
+    Rows grow to hold the longest prompt and completion. If a prompt's completions do not fit into one row, several rows
+    repeat the prompt.
     """
     lengths = (each.prompt_tokens + tokens for each in prompts for _, tokens in each.completions)
     capacity = max(row_tokens, max(lengths, default=0))
@@ -229,7 +229,7 @@ def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, 
 
 
 def split_across_ranks(packed: Sequence[list[PackedPrompt]], *, ranks: int) -> list[list[list[PackedPrompt]]]:
-    """Return the rows of each rank, equally many for all, since ranks compute in step; empty rows fill the gaps.
+    """Return the rows of each rank. All ranks get the same number, padded with empty rows, since they run in lockstep.
 
     The longest rows are assigned first, each to the least loaded rank.
     """

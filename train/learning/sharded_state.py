@@ -45,7 +45,7 @@ def write_in_background(
     def write() -> None:
         try:
             begin()
-            # Without copies ahead, which torch would make on a GPU, although all tensors are on the CPU.
+            # torch would copy ahead on a GPU, although all tensors are on the CPU.
             writer = _Writer(folder, sync_files=True, per_thread_copy_ahead=0)
             with _translate_errors():
                 save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
@@ -60,7 +60,7 @@ def write_in_background(
 
 
 class _Writer(FileSystemWriter):
-    """A writer that raises the OSError, as of a full disk, behind torch's error about its file format."""
+    """A writer that raises the original OSError, such as ENOSPC, instead of torch's error about its file format."""
 
     def write_data(self, plan: Any, planner: Any) -> Any:
         try:
@@ -105,7 +105,7 @@ def _ignore_single_process_warning() -> None:
 def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], shard_bytes: int = _SHARD_BYTES) -> None:
     """Make the optimizer's step shard by shard, with the result of `optimizer.step()`, and clear the gradients.
 
-    weights: all that the optimizer trains; those without a gradient stay unchanged
+    weights: all weights of the optimizer; weights without a gradient stay unchanged
     """
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     for weight in gradients:

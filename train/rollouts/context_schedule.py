@@ -31,7 +31,7 @@ class ContextSchedule:
         return self._stages[self.index].max_tokens
 
     def advance(self, step: int, clipped_ratio: float) -> bool:
-        """Record a step's truncated share, and return whether the next stage begins."""
+        """Record a step's truncated share, enter the next stage if due, and return whether it began."""
         stage = self._stages[self.index]
         self.recent_truncated.append(clipped_ratio)
         of_stage = list(self.recent_truncated)[int(self._ahead and self.index > 0) :][-stage.over_steps :]

@@ -24,7 +24,7 @@ def convert_steps_to_tokens(
     """Convert the ends of steps from characters to tokens.
 
     text    text of all tokens
-    decode  returns the text of tokens, without special ones
+    decode  returns the text of tokens, without special tokens
 
     A step ends with the token that completes its text; the last step includes any end token. A character that is split
     over n tokens can shift an end by up to n tokens.
@@ -98,7 +98,7 @@ def classify_group_signal(group: Group, *, count_truncated: bool = True, use_ste
 def classify_signal(
     rewards: Sequence[tuple[float, bool]], *, count_truncated: bool = True, step_rewards: Sequence[Sequence[float]] = ()
 ) -> str:
-    """Compute `classify_group_signal` from each completion's task reward and whether it is truncated.
+    """Classify the signal as `classify_group_signal` does, from (task reward, truncated) of each completion.
 
     step_rewards: rewards of each completion's steps, compared instead; a completion without any is one step
     """
@@ -144,7 +144,7 @@ def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[Trai
 
 
 def _compute_advantages(known: Sequence[tuple[Rollout, float]], objective: ObjectiveConfig) -> list[list[float]]:
-    """Return the advantage of each token of these completions."""
+    """Return one advantage per token, for each completion."""
     lengths = [len(rollout.token_ids) for rollout, _ in known]
     if objective.supervision == "process":
         steps = [list_step_rewards(rollout) for rollout, _ in known]

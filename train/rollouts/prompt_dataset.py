@@ -1,6 +1,6 @@
 """The prompts of a run: each dataset once per epoch, in an order that the seed determines.
 
-A position counts prompts over all datasets and epochs, so it is all that a checkpoint stores about the data. Positions
+A position counts prompts over all datasets and epochs, so a checkpoint stores only the position. Positions
 are divided into blocks. In each block, every dataset gets its share up to rounding; a random shift makes the expected
 share exact, however small. The order within a block is shuffled.
 
@@ -309,7 +309,7 @@ class PromptDataset:
         return TrainingPrompt(problem.id, tuple(ids), task, problem.source)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Decode tokens, without special ones."""
+        """Decode tokens, without special tokens."""
         text: str = self._tokenizer.decode(token_ids, skip_special_tokens=True)
         return text
 
@@ -339,7 +339,7 @@ class PromptDataset:
                 )
             raise ConfigError(
                 f"{dataset.name}: no problem to train on ({'; '.join(reasons) or 'it has no rows'}). "
-                "Choose another dataset, or change what is left out."
+                "Choose another dataset, or exclude fewer rows."
             )
         if left_out:
             log.warning("%s", format_exclusion_message(dataset.name, left_out))

@@ -5,7 +5,7 @@ nonblank line, and its score is the output at the line's last token. Only a newl
 separators.
 
 A score does not depend on the other completions of a batch, so runs are bit-exactly repeatable. A CPU scores rows one
-by one; on a GPU, the rounded-up row length alone determines the shape of a batch.
+by one. On a GPU, the shape of a batch depends only on the rounded-up row length.
 """
 
 import io
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 MODEL_FAILED = "model_failed"
 _SCORED = "scored"
-_ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch by itself
+_ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch of one
 _CLOSE_SECONDS = 60.0  # time limit for the last batches
 _MIN_LENGTH = 64  # lengths are rounded up to a multiple of this, and longer ones by at most a quarter
 _ANSWER = "\ue000answer\ue000"  # placeholder for the completion in the rendered chat template
@@ -131,7 +131,7 @@ class _ChatTokenizer:
         if _ANSWER not in chat:
             raise ConfigError(
                 f"reward.model: {path} has no chat template for a prompt and its completion. Copy chat_template.jinja "
-                "from the model that it was trained from."
+                "from its base model."
             )
         tokens = settings.pad_token_id, self._tokenizer.pad_token_id, self._tokenizer.eos_token_id, 0
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ class _ChatTokenizer:
     def encode(self, prompt: str, completion: str) -> "Row":
         """Tokenize the chat. Thread-safe.
 
-        Special tokens in the completion are tokenized as plain text, so a completion cannot end its own turn.
+        Special tokens in the completion become plain text, so a completion cannot end its own turn.
         """
         before, _, after = self._render(prompt).rpartition(_ANSWER)
         with self._lock:  # split_special_tokens changes the tokenizer's state
@@ -328,7 +328,7 @@ class RewardModel(Closeable):
     def _report_failure(self, error: Exception) -> Reward:
         detail = f"{type(error).__name__}: {error}"[:500]
         if not self._failed:
-            log.warning("reward.model failed; completions without its score have no reward: %s", detail)
+            log.warning("reward.model failed; completions without a model score have no reward: %s", detail)
         self._failed = True
         return Reward(None, MODEL_FAILED, detail=detail)
 
@@ -352,5 +352,5 @@ def _parse_device(name: str) -> torch.device:
         return torch.device(name)
     raise ConfigError(
         f'reward.model_device = "{name}": torch finds {torch.cuda.device_count()} GPUs. Give "cpu", or "cuda:" and the '
-        "number of a GPU, counted from 0."
+        "index of a GPU."
     )

@@ -38,7 +38,7 @@ SCORED, UNKNOWN = "scored", "unknown"
 
 
 class CustomReward:
-    """A custom reward function. Raises ConfigError if there is none of this name."""
+    """A custom reward function. Raises ConfigError if no such function exists."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -51,8 +51,8 @@ class CustomReward:
         except (Exception, SystemExit) as error:  # SystemExit would end only this thread
             raise RolloutError(
                 f"reward.function = {self._name!r} failed on a completion of {task.id}: "
-                f"{_describe(error, self._module)}. Correct the function, then --resume. For a "
-                "completion that it cannot score, return None."
+                f"{_describe(error, self._module)}. Correct the function, then use --resume. If it "
+                "cannot score a completion, return None."
             ) from error
         reward = self._to_reward(result, task)
         return reward if reward.seconds else replace(reward, seconds=time.perf_counter() - start_time)
@@ -68,7 +68,7 @@ class CustomReward:
         raise RolloutError(
             f"reward.function = {self._name!r} returned {result!r}"[:300]
             + f" for a completion of {task.id}. It must return "
-            "a finite number, a rewards.Reward, or None if nothing is known."
+            "a finite number, a rewards.Reward, or None if the reward is unknown."
         )
 
 
@@ -131,12 +131,12 @@ def open_scorer(
     kinds: ProblemKinds,
     model: RewardCallable | None = None,
 ) -> Iterator[AsyncRewards]:
-    """Open the configured rewards, of which each task gets those for its kind.
+    """Open the configured rewards. They score each task by the rewards for its kind.
 
     max_limits  upper limits of one program run
     seed        seed of random rewards
     kinds       kinds of problems to score
-    model       reward model of the settings, if loaded already
+    model       the reward model, if already loaded
 
     Raises ConfigError if no reward applies to a kind of problem or the reward model cannot be loaded. Raises
     SandboxError if no sandbox can be opened.

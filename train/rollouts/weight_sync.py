@@ -30,7 +30,7 @@ def publish(
     learner: Learner, sampler: UpdatableSampler, version: int, probe: Probe | None, *, max_error: float,
     seconds: float = 1800.0,
 ) -> Metrics:  # fmt: skip
-    """Update the sampler's weights, prove that it uses them, and return the metrics of the proof.
+    """Update the sampler's weights, verify that the sampler uses them, and return the metrics of the comparison.
 
     version    number of these weights
     probe      result of `make_probe`; None: compare no log-probabilities
@@ -41,7 +41,7 @@ def publish(
     Raises ParityError above `max_error`, and SamplerError after `seconds`.
     """
     weights = learner.export_weights()
-    timeout = SamplerError(f"the engine did not load weights version {version} and prove them within {seconds:g} s")
+    timeout = SamplerError(f"the engine did not load and verify weights version {version} within {seconds:g} s")
     return call_with_timeout(lambda: sampler.update_weights(weights, version, probe, max_error), seconds, timeout)
 
 
@@ -63,7 +63,7 @@ def compare_samples(
     )
     completions = [completion for _, completion in results if isinstance(completion, SampledCompletion)]
     if not completions:
-        raise SamplerError("the sampler refuses all prompts of the comparison. Lower data.max_prompt_tokens")
+        raise SamplerError("the sampler rejected all prompts of the comparison. Lower data.max_prompt_tokens")
     if {version} != {token_version for each in completions for token_version in each.versions}:
         raise ParityError(f"the sampler reports that its weights are not version {version}")
     by_learner = learner.compute_logprobs([_to_sequence(each.prompt_ids, each.token_ids) for each in completions])
@@ -75,17 +75,18 @@ def compare_samples(
         raise ParityError(
             f"weights {version} are loaded, but the sampler's log-probabilities do not match its samples: mean exp "
             f"|difference of log-probabilities| to the learner's is {error:.4f}, and engine.parity allows "
-            f"{max_error:g}. Options of the engine change the distribution, or the log-probabilities are those before "
-            "temperature. Compare engine.options, rollout.temperature and model.dtype."
+            f"{max_error:g}. Either engine options change the distribution, or the engine reports log-probabilities "
+            "before temperature. Compare engine.options, rollout.temperature and model.dtype."
         )
     return metrics
 
 
 def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
-    """Return the beginnings of some completions of the last batch, with the learner's log-probabilities.
+    """Return a probe: the first tokens of some completions, with the learner's log-probabilities at temperature 1.
 
-    These are before temperature. Prompt tokens, which are improbable, would differ more in half precision. None if
-    there are no completions.
+    groups: groups of the last batch
+
+    The probe omits prompt tokens: they are improbable, so half precision changes them more. None without completions.
     """
     rollouts = [group[0] for group in groups if group[0].token_ids][:_N_COMPLETIONS]
     sequences = [_to_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]
@@ -111,8 +112,8 @@ def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fai
     )
     if isnan(kl) or kl > fail_above:
         raise ParityError(
-            f"{message}. engine.mismatch_stop allows {fail_above:g}. Compare the options of the engine with "
-            "model.dtype; checkpoints before this step are good."
+            f"{message}. engine.mismatch_stop allows {fail_above:g}. Compare engine.options with model.dtype. Earlier "
+            "checkpoints are valid."
         )
     if kl > alarm:
         log.warning("%s. engine.mismatch_alarm is %g; training continues", message, alarm)

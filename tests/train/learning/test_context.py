@@ -37,5 +37,7 @@ def test_heads_that_can_be_divided_are_not_refused(query_heads, key_heads, ranks
 
 @pytest.mark.parametrize(("query_heads", "key_heads", "ranks"), [(16, 8, 3), (12, 4, 6), (14, 2, 4)])
 def test_heads_that_cannot_be_divided_are_refused_with_words(query_heads, key_heads, ranks):
-    with pytest.raises(LearnerError, match=f"ranks.context = {ranks}: the model's {query_heads} attention heads"):
+    with pytest.raises(
+        LearnerError, match=f"ranks.context = {ranks} cannot divide the model's {query_heads} query heads"
+    ):
         check_heads(query_heads, key_heads, ranks)
