@@ -137,9 +137,9 @@ def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, d
     if progress.dataset_digest != dataset_digest:
         raise ConfigError(
             f"{config.data.dataset} has other training problems than at the start of {run}. "
-            "Give the same data.include as then, or choose another --out."
+            "Restore data.include and the dataset, or choose another --out."
         )
-    log.info("continues after step %d", progress.step)
+    log.info("resumes after step %d", progress.step)
     metrics.truncate_after(progress.step)
     return progress
 
@@ -238,7 +238,7 @@ class Trainer:
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._saving is not None and self._saving.done():
-                    self._finish_saving()  # raises the error of a full disk now, not at the next checkpoint
+                    self._finish_saving()  # raises its error now, such as ENOSPC, instead of at the next checkpoint
                 self._make_step(step)
             self._finish_saving()
             self._learner.save_pretrained(self._folder / model_card.MODEL_FOLDER)
@@ -426,7 +426,7 @@ def _describe_missing_signal(step: int, counts: Mapping[str, int]) -> str:
 
 def _describe_truncation(step: int, clipped_ratio: float) -> str:
     return (
-        f"step {step}: {clipped_ratio:.0%} of the completions are truncated, for {_MAX_TRUNCATED_STEPS} steps now, so "
-        "there is nothing left to learn from. Start another run, with a lower optimizer.learning_rate or a higher "
+        f"step {step}: {clipped_ratio:.0%} of the completions are truncated, after {_MAX_TRUNCATED_STEPS} such steps, "
+        "so too few completions give a gradient. Start another run, with a lower optimizer.learning_rate or a higher "
         f"max_tokens of its stage. {_SAVE_HINT}"
     )

@@ -41,7 +41,8 @@ _CONVENTIONS = ("stdin", "call", "method", "asserts")
 )  # fmt: skip
 @click.option(
     "--dataset", type=click.Path(path_type=Path), metavar="D",
-    help="Also submit references of its rows, and mutants of them.  [default: the built-in problems only]",
+    help="Also submit references of the dataset's rows, and mutants of these references.  [default: only the built-in "
+    "problems]",
 )  # fmt: skip
 @click.option("--host", is_flag=True, help="Also try to reach the machine, for a target that claims to isolate.")
 @click.option("--network", is_flag=True, help="Let a function keep the network, for a judge that calls a server.")
@@ -58,12 +59,12 @@ def command(
     target: str, signature: str | None, conventions: tuple[str, ...], quick: bool, only: tuple[str, ...],
     dataset: Path | None, host: bool, network: bool, seconds: float, jobs: int, out: Path | None, resume: bool,
 ) -> None:  # fmt: skip
-    """Test whether a judge of code answers rewards hacks or refuses right answers.
+    """Test whether a judge of programs rewards hacks or rejects correct answers.
 
     TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion,
     http://HOST:PORT; an installed environment, verifiers:NAME; or the configuration file of a run, to test its reward.
-    The submissions are small programs for small problems: right answers in many forms, and hacks that other judges have
-    rewarded. A function runs in a separate process, with a private /tmp and with namespaces where the kernel allows
+    The submissions are small programs for small problems: correct answers in many forms, and hacks that other judges
+    have rewarded. A function runs in a separate process with a private /tmp, and in namespaces if the kernel allows
     them. The exit status is 1 if a hack was rewarded or an outage gave a wrong number, and 2 if the target cannot be
     used.
     """

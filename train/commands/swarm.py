@@ -45,12 +45,12 @@ def command() -> None:
 )  # fmt: skip
 @click.option(
     "--stake", type=click.IntRange(min=0), default=100, show_default=True,
-    help="Units that you stake for the node. It loses them if it cheats; no other invite gives them back.",
+    help="Units that you stake for the node. The node loses its stake if it cheats; no other invite restores it.",
 )  # fmt: skip
 def invite_command(folder: Path, verifier: bool, relays: tuple[str, ...], days: float, stake: int) -> None:
     """Print an invite for one node or one verifier to the swarm of the coordinator in FOLDER.
 
-    The first key that joins with an invite owns it. Give each to one person, like a password.
+    The first key that joins with an invite owns it. Give each invite to one person, like a password.
     """
     from train.swarm.folder import SwarmFolder
     from train.swarm.invites import create_invite

@@ -68,7 +68,7 @@ _SHOWN_METRICS = (
 @click.option(
     "--gpus", type=click.IntRange(0),
     help="Fit the run to this number of GPUs, up to 8 per machine, or to a CPU if 0: choose the engines' GPUs and "
-    "memory where CONFIG does not set them.  [default: as CONFIG and the preset say]",
+    "memory where CONFIG does not set them.  [default: the values of CONFIG and the preset]",
 )  # fmt: skip
 @click.option("--gpu-gb", type=float, help="Memory of a GPU in GB.  [default: that of the GPU, or 80 with --dry-run]")
 @click.option(

@@ -59,7 +59,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         try:
             learner.result()
             fsync_path(aside)
-            shutil.rmtree(folder, ignore_errors=True)  # left by a run that then resumed at an earlier step
+            shutil.rmtree(folder, ignore_errors=True)  # exists if the run resumed at an earlier step
             aside.rename(folder)
             fsync_path(folder.parent)
             for old in list_checkpoints(run)[: -max(keep, 1)]:
@@ -122,5 +122,5 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
 def _build_damage_error(folder: Path, error: Exception) -> CheckpointError:
     return CheckpointError(
         f"{folder}: a damaged checkpoint ({type(error).__name__}: {error}). Delete that folder; then --resume "
-        "continues from the one before."
+        "continues from the previous one."
     )

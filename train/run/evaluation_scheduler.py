@@ -1,12 +1,12 @@
-"""The schedule of a run's evaluations, the three ways to run one, and the best weights so far.
+"""The schedule of a run's evaluations, their three execution modes, and the best weights so far.
 
 An evaluation is due before the first step, after the last, and in between by steps, by time, or both.
 evaluation.where selects its engine:
 
 inside  within the step, with the run's engine: the run waits for it
 idle    in a thread, with the run's engine, once it has sampled the next batch and waits for the learner
-own     in a separate process with its own engine, which reads the weights from files. A failure costs only this
-        evaluation; the run does not wait for the engine to start
+own     in a separate process with its own engine, which reads the weights from files. The run does not wait for the
+        engine to start, and a failure costs only this evaluation
 
 Metrics are logged for the step of the weights, even if later. At most one evaluation runs at a time.
 
@@ -109,7 +109,7 @@ class EvaluationScheduler:
         self._start_error = ""  # of the process
 
     def resume(self, step: int) -> None:
-        """Start or resume after this step (0 at the run's start), with pending evaluations whose weights exist."""
+        """Resume the pending evaluations whose weights exist, after this step (0 at the run's start)."""
         finish_interrupted_replace(self._run)
         delete_results_after(self._run, step if step else -1)
         for pending in find_unfinished_evaluations(self._run):
@@ -138,8 +138,8 @@ class EvaluationScheduler:
         if self._pending is not None:
             if self._skipped_during != self._pending.step:  # warn once: by minutes, each step is now due
                 log.warning(
-                    "step %d is not evaluated: the evaluation of step %d still runs. Evaluate less often, or on fewer "
-                    "problems: evaluation.every_steps, every_minutes, problems, k",
+                    "step %d is not evaluated: the evaluation of step %d still runs. Raise evaluation.every_steps or "
+                    "every_minutes, or lower evaluation.problems or k",
                     step,
                     self._pending.step,
                 )
@@ -250,7 +250,7 @@ class EvaluationScheduler:
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
-        return {  # with several suites, metric names contain the suite's
+        return {  # with several suites, metric names contain the suite's name
             name if len(self._names) == 1 else name.replace("eval/", f"eval/{suite}/", 1): value
             for suite, metrics in found.items()
             if suite in self._names  # before resuming, the run may have had other suites

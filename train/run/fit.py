@@ -1,7 +1,7 @@
-"""The fit of a run to its machines: a check of its memory, and values that fit.
+"""The fit of a run to its machines: a memory check, and a search for values that fit.
 
-The values are the engines' GPUs, their memory share, and whether to offload optimizer moments. `curate train --gpus N`
-chooses those that CONFIG does not set. If a run does not fit, the error message recommends values.
+The search varies the engines' GPUs, their memory share, and the offload of optimizer moments. `curate train --gpus N`
+uses it for keys that CONFIG does not set. If a run does not fit, the error message recommends values.
 """
 
 import json
@@ -40,7 +40,7 @@ def detect_machines(gpus: int | None, gpu_gb: float | None, host_gb: float | Non
     n_here = torch.cuda.device_count()
     if not n_here:
         if gpus:
-            raise ConfigError(f"--gpus {gpus}: torch finds no GPU. To see the plan for another machine: --dry-run")
+            raise ConfigError(f"--gpus {gpus}: torch finds no GPU. To plan for another machine, add --dry-run")
         return None
     n_ranks = int(os.environ.get("WORLD_SIZE", "1"))
     n_machines = n_ranks // int(os.environ.get("LOCAL_WORLD_SIZE", n_ranks))
@@ -98,7 +98,7 @@ def check_memory(config: Config, machines: Machines) -> None:
 
 
 def _describe_misfit(config: Config, machines: Machines) -> str:
-    """Describe the reason for which the run does not fit the machines; empty if it does."""
+    """Describe why the run does not fit the machines; empty if it fits."""
     try:
         return _describe_shortage(list(estimate_memory_needs(config, machines)))
     except ConfigError as error:
@@ -106,7 +106,7 @@ def _describe_misfit(config: Config, machines: Machines) -> str:
 
 
 def _describe_shortage(needs: Sequence[MemoryNeed]) -> str:
-    """Describe the first role without enough memory; empty if there is none."""
+    """Describe the first role without enough memory; empty if all fit."""
     for need in needs:
         if need.available and need.total > need.available:
             return (
@@ -137,7 +137,7 @@ def _iterate_candidates(config: Config, machines: Machines) -> Iterator[tuple[st
     if not machines.gpus or (config.rollout.pipeline == "async" and not config.workers.local):
         yield from offloads
     elif machines.gpus == 1:
-        # Engine and learner take turns: at the same time, they would share the memory.
+        # The pipeline sync alternates engine and learner, so each can use the memory in its turn.
         alone = ("rollout.pipeline=sync", "engine.gpus=[]", "engine.tensor_parallel=1", *inside)
         for offload in offloads:
             yield from ((*alone, *offload, f"engine.memory_share={share}") for share in _MEMORY_SHARES)

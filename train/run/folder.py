@@ -38,7 +38,7 @@ _MAY_CHANGE = (
 )  # fmt: skip
 _MUST_STAY = (
     "run.seed",  # determines the order of prompts
-    "sandbox.packages_sha256",  # rewards depend on what programs can import
+    "sandbox.packages_sha256",  # rewards depend on the importable packages
 )
 
 

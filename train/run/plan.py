@@ -80,7 +80,7 @@ def _format_share(data: DataConfig, weight: float) -> str:
 
 
 def _describe_data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
-    """Yield the number of usable problems in a dataset, and the reasons for which others are excluded."""
+    """Yield the number of usable problems in a dataset, and the exclusion reasons of the other problems."""
     if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
         for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):
@@ -145,4 +145,4 @@ def _describe_memory(config: Config) -> Iterator[str]:
         yield f"           {ranks:>5}" + "".join(f"{number / 2**30:>12.2f}" for number in numbers)
     if not config.engine.gpus:
         yield f"           the engine on the same GPU takes {config.engine.memory_share:.0%} of its memory in addition"
-    yield "           to see whether machines suffice for all roles: --dry-run --gpus 8 --gpu-gb 80 --host-gb 1000"
+    yield "           to check the memory of all roles on given machines: --dry-run --gpus 8 --gpu-gb 80 --host-gb 1000"

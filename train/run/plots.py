@@ -178,7 +178,7 @@ def _draw_curve(ax: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, colo
 
 
 def _draw_interval(ax: Axes, rows: Mapping[int, Row], metric: str, color: str) -> bool:
-    """Draw the interval of a metric, and return True, if it is known in all rows."""
+    """Draw the interval of a metric if all rows have one; return whether they do."""
     low, high = ([row.get(f"{metric}_{end}") for row in rows.values()] for end in ("low", "high"))
     if not rows or None in (*low, *high):
         return False
@@ -187,7 +187,7 @@ def _draw_interval(ax: Axes, rows: Mapping[int, Row], metric: str, color: str) -
 
 
 def _compute_running_mean(values: Sequence[float], width: int) -> list[float]:
-    """Return a centered running mean over 2 * `width` + 1 values, fewer at the ends."""
+    """Compute a centered running mean over 2 * `width` + 1 values, fewer at the ends."""
     parts = (values[max(0, index - width) : index + width + 1] for index in range(len(values)))
     return [sum(part) / len(part) for part in parts]
 
@@ -364,11 +364,11 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
 
 
 def _index_by_month(summaries: Mapping[str, Summary]) -> dict[int, Summary]:
-    """Return the summaries of months with judged problems, by position on the axis."""
+    """Index the summaries of months with judged problems by month number."""
     return {_count_months(month): one for month, one in summaries.items() if month != UNKNOWN and one.n_problems}
 
 
 def _count_months(month: str) -> int:
-    """Return the position of a month such as "2024-08" on the axis."""
+    """Convert a month such as "2024-08" to a number of months, its position on the axis."""
     year, _, of_year = month.partition("-")
     return 12 * int(year) + int(of_year) - 1

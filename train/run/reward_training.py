@@ -42,8 +42,8 @@ class RewardTraining:
 
     run            folder of the run
     model          reward model, opened for training
-    every_steps    steps between trainings
-    learning_rate  of AdamW
+    every_steps    steps between updates of the model
+    learning_rate  learning rate of AdamW
     """
 
     def __init__(self, run: Path, model: RewardModel, *, every_steps: int, learning_rate: float, seed: int) -> None:
@@ -77,8 +77,8 @@ class RewardTraining:
     def train_if_due(self, step: int) -> dict[str, float]:
         """Write the rankings of a step and, if due, train the model; return the metrics of the training.
 
-        Call this when all completions of the step are scored and none of the next is submitted. Raises RolloutError if
-        the files cannot be written.
+        Call this between steps: all completions of the step are scored, and no later one is submitted. Raises
+        RolloutError if the files cannot be written.
         """
         with self._lock:
             scored, self._scored = self._scored, {}
@@ -174,7 +174,7 @@ class RewardTraining:
         return loss.item(), float((better_NN & (margin_NN > 0)).sum()), float(n_pairs)
 
     def _save(self, step: int) -> None:
-        """Write the model, and delete those that no checkpoint needs."""
+        """Write the model, and delete earlier models that no checkpoint needs."""
         folder = self._step_folder(step)
         aside = folder.with_name(f".{folder.name}.writing")
         shutil.rmtree(aside, ignore_errors=True)

@@ -103,7 +103,7 @@ METRIC_DESCRIPTIONS: dict[str, str] = {
     "perf/mfu": "share of the peak bfloat16 FLOPS of the learner's GPUs used in training, recomputation not counted; "
     "only on GPUs with a known peak",
     "perf/host_memory_gib": "peak memory of the trainer's process on its machine",
-    "perf/machine_memory_share": "share of the machine's memory that is in use at the end of the step",
+    "perf/machine_memory_share": "used share of the machine's memory at the end of the step",
     "perf/device_memory_gib": "peak memory of torch on the first GPU; only on GPUs",
     "step_time": "seconds of the step, without evaluation",
     "idle/trainer": "share of the step's time in which the learner waited",

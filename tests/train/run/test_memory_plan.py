@@ -86,7 +86,7 @@ def test_an_engine_that_evaluates_beside_the_run_takes_its_gpus_from_the_learner
         pytest.param("14B", [*OWN, "evaluation.gpus=[9]"], Machines(8), "there is no GPU 9", id="ninth"),
         pytest.param("14B", [], Machines(4), "engine.gpus: there is no GPU 7", id="fewer GPUs"),
         pytest.param("14B", ["engine.gpus=[]", "engine.tensor_parallel=1", "engine.memory_share=0.5"], Machines(8),
-                     "engine.gpus: 8 GPUs would all be the learner's", id="no engine"),
+                     "engine.gpus is empty, so the learner would get all 8 GPUs", id="no engine"),
         pytest.param("14B", ["engine.memory_share=0.2"], Machines(8), "engine GPUs needs .* and has 16", id="share"),
         pytest.param("14B", ["engine.gpus=[0, 1, 2, 3, 4, 5, 6, 7]"], Machines(8), "no GPU is left", id="no learner"),
     ],
