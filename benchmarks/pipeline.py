@@ -112,7 +112,7 @@ class Learner:
 class Prompts:
     digest = ""
 
-    def prompt_at(self, position: int) -> TrainingPrompt:
+    def get_prompt(self, position: int) -> TrainingPrompt:
         return TrainingPrompt(f"q{position}", (1, 2), Task())
 
     def __len__(self) -> int:

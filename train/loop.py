@@ -426,7 +426,7 @@ def _describe_missing_signal(step: int, counts: Mapping[str, int]) -> str:
 
 def _describe_truncation(step: int, clipped_ratio: float) -> str:
     return (
-        f"step {step}: {clipped_ratio:.0%} of the completions are truncated, after {_MAX_TRUNCATED_STEPS} such steps, "
-        "so too few completions give a gradient. Start another run, with a lower optimizer.learning_rate or a higher "
-        f"max_tokens of its stage. {_SAVE_HINT}"
+        f"step {step}: {clipped_ratio:.0%} of the completions are truncated. {_MAX_TRUNCATED_STEPS} successive steps "
+        "reached run.max_truncated_share, so too few completions give a gradient. Start another run, with a lower "
+        f"optimizer.learning_rate or a higher max_tokens of its stage. {_SAVE_HINT}"
     )

@@ -65,7 +65,7 @@ class MemoryJournal(NullJournal):
 class Endless:
     """An endless series of prompts, which are named after their positions."""
 
-    def prompt_at(self, position: int) -> TrainingPrompt:
+    def get_prompt(self, position: int) -> TrainingPrompt:
         return TrainingPrompt(f"q{position}", (position,), Task())
 
 

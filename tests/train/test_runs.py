@@ -131,7 +131,7 @@ def test_a_batch_without_a_signal_ends_the_run_with_an_explanation(small, tmp_pa
 
 
 def test_a_run_whose_answers_are_all_cut_off_ends_with_an_explanation(small, tmp_path):
-    with pytest.raises(RolloutError, match="100% of the completions are truncated, after 5 such steps"):
+    with pytest.raises(RolloutError, match="100% of the completions are truncated. 5 successive steps"):
         trained(small, tmp_path / "run", "stages.0.max_tokens=3", "run.steps=9", "objective.overlong=none")
 
 

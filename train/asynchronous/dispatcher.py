@@ -233,7 +233,7 @@ _IDLE_WINDOW_SECONDS = 2.0  # time after a request during which a worker with fr
 class PromptSource(Protocol):
     """The prompt dataset of a run (train/rollouts/prompt_dataset.py)."""
 
-    def prompt_at(self, position: int) -> TrainingPrompt: ...
+    def get_prompt(self, position: int) -> TrainingPrompt: ...
 
 
 class Dispatcher:
@@ -284,7 +284,7 @@ class Dispatcher:
     def dispatch(self, worker: str, loaded_version: int, now: float) -> Lease:
         """Lease the next group to a worker with these weights. Raises RolloutError if the journal fails."""
         pending, settings = self._record.groups.peek_next_group(), self._settings
-        prompt = self._prompts.prompt_at(pending.position)
+        prompt = self._prompts.get_prompt(pending.position)
         self._record.append(
             events.GroupDispatched(
                 pending.group,
@@ -311,7 +311,7 @@ class Dispatcher:
 
     def create_task(self, group: OpenGroup) -> reward.Task:
         """Return the task that scores the completions of a group."""
-        prompt = self._open.get(group.dispatched.group) or self._prompts.prompt_at(group.dispatched.position)
+        prompt = self._open.get(group.dispatched.group) or self._prompts.get_prompt(group.dispatched.position)
         return replace(prompt.task, max_tokens=group.dispatched.max_tokens)
 
     def discard(self, group: int) -> None:

@@ -102,7 +102,7 @@ def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]
 
 def select_probe_prompts(prompts: PromptDataset, step: int) -> list[tuple[int, ...]]:
     """Return prompts for `compare_samples`, different for each step."""
-    return [prompts.prompt_at(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
+    return [prompts.get_prompt(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
 
 
 def count_filtered_groups(controller: Controller, rounds: int) -> dict[str, int]:

@@ -288,7 +288,7 @@ class PromptDataset:
     def __len__(self) -> int:
         return sum(len(dataset.offsets) for dataset in self._datasets)
 
-    def prompt_at(self, position: int) -> TrainingPrompt:
+    def get_prompt(self, position: int) -> TrainingPrompt:
         """Return the prompt at this position. Thread-safe."""
         number, offset = self._mixture.locate(position)
         problem = self._read(self._datasets[number], offset)

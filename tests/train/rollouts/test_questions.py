@@ -32,9 +32,11 @@ def test_the_rows_of_a_file_are_prompts_with_expected_answers(questions, sums):
     made = questions(DataConfig(sums))
     assert len(made) == 5
     assert made.kinds == ProblemKinds(answers=True)
-    epochs = [{made.prompt_at(position).task.expected for position in range(first, first + 5)} for first in (0, 5)]
+    epochs = [{made.get_prompt(position).task.expected for position in range(first, first + 5)} for first in (0, 5)]
     assert epochs == [{"0", "2", "4", "6", "8"}] * 2
-    question = next(made.prompt_at(position) for position in range(5) if made.prompt_at(position).task.expected == "8")
+    question = next(
+        made.get_prompt(position) for position in range(5) if made.get_prompt(position).task.expected == "8"
+    )
     assert (question.id, question.source, question.task.tests) == ("sums/5", "sums", None)
     assert question.task.prompt == "What is 4 + 4? Put it into \\boxed{}."
     assert question.task.prompt in made.decode(question.prompt_ids)
@@ -47,13 +49,13 @@ def test_a_file_can_have_names_sources_and_whole_chats(questions, tmp_path):
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1?"}]
     rows = [{"prompt": chat, "answer": 2, "id": "s/1", "source": "school"}]
     pyarrow.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    question = questions(DataConfig(str(tmp_path / "rows.parquet")), PromptFormat(system="Think.")).prompt_at(0)
+    question = questions(DataConfig(str(tmp_path / "rows.parquet")), PromptFormat(system="Think.")).get_prompt(0)
     assert (question.id, question.source, question.task.expected) == ("s/1", "school", "2")
 
 
 def test_the_system_prompt_of_the_run_comes_before_texts(questions, sums):
     made = questions(DataConfig(sums), PromptFormat(system="Think."))
-    assert "Think." in made.decode(made.prompt_at(0).prompt_ids)
+    assert "Think." in made.decode(made.get_prompt(0).prompt_ids)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,7 @@ def test_datasets_are_mixed_each_with_epochs_of_its_own(questions, sums, six_pro
     made = questions(data)
     assert made.kinds == ProblemKinds(tests=True, answers=True)
     assert len(made) == 6 + 5
-    found = [made.prompt_at(position) for position in range(128)]
+    found = [made.get_prompt(position) for position in range(128)]
     assert sum(question.source == "sums" for question in found) == 96
     for source, size in (("sums", 5), ("livecodebench", 6)):
         of_source = [question.id for question in found if question.source == source]
@@ -88,5 +90,5 @@ def test_datasets_are_mixed_each_with_epochs_of_its_own(questions, sums, six_pro
             assert len(set(of_source[epoch * size :][:size])) == size
     again = questions(data)
     assert again.digest == made.digest
-    assert [again.prompt_at(position).id for position in (127, 3, 64)] == [found[place].id for place in (127, 3, 64)]
+    assert [again.get_prompt(position).id for position in (127, 3, 64)] == [found[place].id for place in (127, 3, 64)]
     assert questions(DataConfig(str(six_problems), include=("unverified",))).digest != made.digest

@@ -87,7 +87,7 @@ def _build_leases(config: "Config", n_leases: int) -> list[Lease]:
                 group=position,
                 attempt=0,
                 version=0,
-                prompt=prompts.prompt_at(position).prompt_ids,
+                prompt=prompts.get_prompt(position).prompt_ids,
                 seeds=tuple(derive_sample_seed(seed, position, number) for number in range(rollout.completions)),
                 sampling_params=params,
                 expires_in_seconds=0.0,

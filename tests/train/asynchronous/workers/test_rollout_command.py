@@ -105,7 +105,7 @@ class Same:
     def __init__(self, ids):
         self.ids = ids
 
-    def prompt_at(self, position):
+    def get_prompt(self, position):
         return TrainingPrompt(f"q{position}", self.ids, Task())
 
 

@@ -58,7 +58,7 @@ class Named:
     def __init__(self, ids):
         self.ids = ids
 
-    def prompt_at(self, position):
+    def get_prompt(self, position):
         name = list(self.ids)[position % len(self.ids)]
         return TrainingPrompt(name, self.ids[name], Task())
 
@@ -122,7 +122,7 @@ def test_with_no_staleness_it_draws_what_the_sync_pipeline_draws_to_the_last_bit
         controller = controller_of(prompts, settings, seed=7)
         opened.load([(name, tensor.detach()) for name, tensor in model.named_parameters()], 0)
         asked = [
-            (prompts.prompt_at(place).prompt_ids, derive_sample_seed(7, place, n))
+            (prompts.get_prompt(place).prompt_ids, derive_sample_seed(7, place, n))
             for place in range(6)
             for n in range(14)
         ]
