@@ -41,7 +41,9 @@ class OpenGroup:
     def compute_task_rewards(self) -> list[tuple[float, bool]]:
         """Return each completion's task reward, nan if unknown, and whether it was truncated."""
         scores = [self.scores[number] for number in sorted(self.results)]
-        rewards = [compute_task_reward(_convert_none_to_nan(scored.reward), scored.reward_components) for scored in scores]
+        rewards = [
+            compute_task_reward(_convert_none_to_nan(scored.reward), scored.reward_components) for scored in scores
+        ]
         truncated = [received.result.finish_reason == "length" for _, received in sorted(self.results.items())]
         return list(zip(rewards, truncated, strict=True))
 

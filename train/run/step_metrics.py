@@ -148,7 +148,9 @@ def compute_batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_bef
     by_source.pop("", None)
     return {
         **compute_reward_metrics([[rollout.reward for rollout in group] for group in groups]),
-        **count_solved_groups([[compute_task_reward(r.reward, r.reward_components) for r in group] for group in groups]),
+        **count_solved_groups(
+            [[compute_task_reward(r.reward, r.reward_components) for r in group] for group in groups]
+        ),
         **{
             f"rewards/{name}/{statistic}": compute(values)
             for name, values in components.items()
