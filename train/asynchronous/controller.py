@@ -345,7 +345,7 @@ class Controller:
             }
 
     def count_signals(self) -> dict[str, int]:
-        """Count groups by `classify_group_signal`: groups in the last batch, and groups rejected while it was filled."""
+        """Count the groups of the last batch, and those rejected while it was filled, by signal."""
         with self._changed:
             return dict(self._metrics.signal_counts)
 
