@@ -320,7 +320,7 @@ def load_row(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
 
 
 def _replay(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
-    """Return a problem with the results of its records of these stages."""
+    """Apply a problem's records from these stages, and return the updated problem."""
     row = BuildRow(file.load(number))
     records = file.load_records(number)
     for stage in stages:

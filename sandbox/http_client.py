@@ -139,7 +139,8 @@ class HttpClient:
     ) -> Iterator[urllib3.BaseHTTPResponse]:  # fmt: skip
         """Send a request once, and yield the response before its body is read; see `request`.
 
-        A body read to its end frees the connection for reuse. Raises ServerUnreachable, also in the block.
+        A body read to its end frees the connection for reuse. Raises ServerUnreachable on entry, and in the `with`
+        block if the connection fails.
         """
         response = None
         try:

@@ -25,7 +25,7 @@ def may_equal(encoded: bytes, expected: str) -> bool:
     if len(encoded) <= _SMALL_BYTES:
         return True
     lists, dicts, commas, members = (expected.count(mark) for mark in "[{,:")
-    escaped = expected.count("\\u")  # escapes in strings: the encoding may contain the characters themselves
+    escaped = expected.count("\\u")  # in strings; the encoding may contain these characters without an escape
     max_counts = {
         b"[": lists + dicts + members + escaped,
         b"{": lists + dicts + escaped,
@@ -43,7 +43,7 @@ def may_equal_literal(encoded: bytes, expected: str) -> bool:
     if len(encoded) <= _SMALL_BYTES:
         return True
     parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers
-    escaped = expected.count("\\")  # escapes in strings: the encoding may contain the characters themselves
+    escaped = expected.count("\\")  # in strings; the encoding may contain these characters without an escape
     max_counts = 3 * parts + escaped
     max_bytes = _SMALL_BYTES + _BYTES_PER_CHARACTER * len(expected) + _BYTES_PER_LITERAL * parts
     return len(encoded) <= max_bytes and all(encoded.count(mark) <= max_counts for mark in (b"[", b"{", b","))

@@ -35,7 +35,7 @@ class HashedRow(NamedTuple):
 
 
 def hash_row(row: Mapping[str, Any], *, rewards: bool) -> HashedRow:
-    """Return the lines and the digest of a row. rewards: whether rewards depend on the row, as in `data`"""
+    """Return a row's lines for the hashes, and their digest. rewards: whether rewards depend on it, as in `data`"""
     row = {name: value for name, value in row.items() if name not in DEFAULT_VALUES or value != DEFAULT_VALUES[name]}
     texts = {name: _format_json(value) for name, value in row.items()}
     content = _format_object(texts, _list_content_columns(tuple(row))) + b"\n"

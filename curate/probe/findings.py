@@ -44,7 +44,7 @@ class ProbeReport:
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
-    """Probes of a class with the same finding. shortest: the result with the shortest submissions; ids: the probes"""
+    """Probes of one ProbeClass with the same finding. shortest: result with the shortest submissions; ids: of all"""
 
     probe_class: ProbeClass
     finding: Finding

@@ -76,7 +76,7 @@ def main(specification: str) -> None:
     judge_values = tuple(_get(owner, name, None) for owner, name in _WATCHED)
     for request in _iter_requests(channel):
         response, judge_values = _respond(prepare, read, request, judge_values)
-        if os.getpid() != own_pid:  # a program forked inside the judge's call
+        if os.getpid() != own_pid:  # in a child: the submission called fork() during the judge's call
             os._exit(0)
         _send(channel, response)
 

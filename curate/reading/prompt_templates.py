@@ -93,7 +93,8 @@ def extract_prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
     value   a prompt in one of the forms above
     nested  nesting depth of the prompt in other values
 
-    A plain text is its own text. A conversation has the texts of its user messages, or else of its system prompts.
+    The text of a string is the string. A conversation has the texts of its user messages, or else of
+    its system prompts.
     """
     if isinstance(value, str):
         parsed = _parse_conversation(value) if nested < _MAX_NESTING else None

@@ -3,9 +3,9 @@
 Outside the model's thinking (see thinking.py), the program is the last fenced block (see code_blocks.py) labeled with
 an allowed language. Without one, it is the last unlabeled block, which counts as Python.
 
-If there is another block, two kinds are skipped, so an example below a program does not hide it: interactive sessions,
-which begin with `>>>`, `In [1]:` or `$`, and samples and notes, which define or call nothing outside comments and
-strings. Otherwise the last block is judged, even if it is wrong or does not compile.
+An example below the program must not hide it. So if there is another block, the extractor skips two kinds of block:
+interactive sessions, which begin with `>>>`, `In [1]:` or `$`, and samples and notes, which define or call nothing
+outside comments and strings. Otherwise the last block is the program, even if it is wrong or does not compile.
 """
 
 import re

@@ -34,7 +34,7 @@ class LaneLost(Exception):
 
 
 class BackendLost(SandboxError):
-    """The backend can execute no further requests, or not soon."""
+    """The permanent or prolonged loss of a backend."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,7 +44,7 @@ class Job:
     on_response  called once, with the response or the exception to raise
     lane         its lane; None while it is queued
     failures     names of the lanes that failed to execute it, with the class of the error
-    error        the error because of which the dispatcher ends its lane
+    error        the error that makes the dispatcher end the lane; None if there is none
     """
 
     request: Request[Any]
@@ -90,7 +90,7 @@ class Lane(ABC):
 
     @abstractmethod
     def cancel(self, job: Job) -> None:
-        """Abort the request, so that it fails soon, with any error. The lane may be lost."""
+        """Abort the request. It fails soon, with an unspecified error. The lane may be lost."""
 
     @abstractmethod
     def join(self, reason: str) -> str:

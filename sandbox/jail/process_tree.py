@@ -150,7 +150,7 @@ class ProcessTree:
         """Return the run's CPU seconds, and the seconds for which other load delayed it.
 
         The delay is the longest wait of a thread for a processor, minus possible waits for threads of the same run. The
-        kernel does not keep the waits of short-lived processes; their estimate is the time with a runnable process,
+        kernel does not keep the waits of short-lived processes; they are estimated as the time with a runnable process,
         minus the CPU time. In a cgroup, the delay includes late responses of the zygote to the run's system calls.
         """
         if self._waits_unknown:

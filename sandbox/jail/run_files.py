@@ -72,7 +72,7 @@ class RunFiles:
             os.close(self._pipe_ends.pop())
 
     def read_stdout(self) -> bytes:
-        """Return the program's stdout; empty for a pipe."""
+        """Return the program's stdout; empty if it was a pipe."""
         return read_whole(self._stdout) if self._stdout != _ABSENT else b""
 
     def read_stderr(self) -> bytes:

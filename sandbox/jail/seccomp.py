@@ -44,7 +44,7 @@ class FilterSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """A rule that tests whether the low half of an argument, masked with `mask`, is one of these values."""
+    """A rule that matches if the low 32 bits of an argument, masked with `mask`, are in `values`."""
 
     argument: int
     values: tuple[int, ...]

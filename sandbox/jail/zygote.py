@@ -341,7 +341,7 @@ class _RunLauncher:
                     and elapsed - wait_seconds >= params.wall_seconds
                     and not self._tree.is_waiting_for_cpu()
                 ):
-                    # Now the kernel has counted all its waits.
+                    # The process has exited, so the kernel's counters of its waits are final.
                     is_late = elapsed - self._tree.measure_cpu_and_wait_seconds()[1] >= params.wall_seconds
                 if is_late:
                     return "" if descriptor in dict(poll_program.poll(0)) else "time"

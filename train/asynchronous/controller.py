@@ -262,7 +262,7 @@ class Controller:
     def wait_until_scored(self) -> None:
         """Wait until every dispatched group is ready or rejected.
 
-        Raises RolloutError if a group lacks completions, and the error that ended the run in another thread.
+        Raises RolloutError if a group lacks completions. If another thread has ended the run, raises its error.
         """
         with self._changed:
             if incomplete := self._groups.list_groups_in_state(GroupState.LEASED):

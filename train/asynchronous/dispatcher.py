@@ -138,12 +138,12 @@ def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_grou
 
 
 class JournaledGroups:
-    """The groups and their journal, which records every event before it changes them.
+    """The groups with a write-ahead journal: each event is recorded before it changes the groups.
 
     Callers hold the controller's lock, except in `sync` and `replay_batch`.
 
     recorder                  the journal, open for writing, or NullJournal()
-    step                      steps completed by the trainer: a checkpoint's, or 0
+    step                      steps that the trainer had completed at the start: those of the checkpoint, or 0
     position                  position in the data of the first prompt, unless the journal has a later one
     groups                    changed only by methods of this class
     first_unrecorded_version  version of the first batch that was not in the journal at the start

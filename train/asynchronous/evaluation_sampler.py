@@ -157,7 +157,7 @@ class ControllerSampler:
         return len(self._queue.waiting) < _MAX_WAITING
 
     def _add(self, index: int, seeded: SeededPrompt, params: SamplingParams, done: _FinishedSamples) -> list[int]:
-        """Queue a sample, and return its number in a list; empty if its prompt cannot be encoded."""
+        """Queue a sample. Return a list with only its number, or an empty list if its prompt cannot be encoded."""
         prompt, seed = seeded
         try:
             ids = tuple(self._encode(prompt))

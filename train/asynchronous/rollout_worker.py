@@ -130,7 +130,7 @@ class RolloutWorker:
             raise self._state.error
 
     def leave(self) -> None:
-        """Shut down, from any thread: submit finished completions, and release the other leases."""
+        """Shut down the worker: submit finished completions, and release the leases of all others. Thread-safe."""
         self._state.stop_threads()
 
     def _load_fetched(self) -> None:

@@ -37,7 +37,7 @@ def dispatch_capacity(
     batches         batches taken, including the one in training
     outstanding     groups dispatched and neither used nor rejected
     prompts         groups in a batch
-    steps           batches in the whole run: no group is dispatched that could not be used
+    steps           batches in the whole run; limits dispatch to groups that the run can still use
     """
     return max(0, min(loaded_version + staleness + 1, steps) * prompts - batches * prompts - outstanding)
 

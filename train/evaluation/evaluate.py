@@ -302,7 +302,7 @@ def evaluate_cached(
     seed: int = 0,
     progress: Progress = ignore_progress,
 ) -> EvaluationResult:
-    """Evaluate exercises with known digests; see `evaluate`.
+    """Evaluate exercises whose digests the caller has computed; see `evaluate`.
 
     sample: None to sample nothing; missing samples then have no verdict
     """

@@ -181,7 +181,7 @@ class Learner:
             yield from self._call_on_all_ranks("_gather", names)
 
     def update_reference(self) -> None:
-        """Make the current weights the reference of the objective's k3, as in DeepSeekMath's iterative GRPO.
+        """Copy the current weights to the reference of the KL penalty, as in DeepSeekMath's iterative GRPO.
 
         With objective.reference_mix = a, the reference becomes a * weights + (1 - a) * reference (TR-DPO,
         arXiv:2404.09656).

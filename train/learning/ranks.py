@@ -268,7 +268,7 @@ def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
 
 
 def _wrap_like(tensor: Any, shard: Tensor) -> Tensor:
-    """Wrap a plain tensor as a DTensor shard if `tensor` is sharded."""
+    """Wrap a local shard as a DTensor like `tensor`; return it unchanged if `tensor` is not sharded."""
     if not hasattr(tensor, "device_mesh"):
         return shard
     from torch.distributed.tensor import DTensor

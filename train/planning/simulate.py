@@ -79,7 +79,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMode:
-    """The overlap of sampling and training. All fields but `pipeline` apply to "async" only."""
+    """The schedule of sampling and training. All fields except `pipeline` apply only to the pipeline "async"."""
 
     pipeline: Literal["sync", "one-off", "async"]
     staleness: int = 0  # bound (rollout.staleness)

@@ -180,7 +180,7 @@ class EvaluationScheduler:
         pending.remove()  # last, so a run killed before logs the metrics when it resumes
 
     def finish(self) -> None:
-        """Wait for the pending evaluation, and log its metrics. Raises the error of a failed "idle" evaluation."""
+        """Wait for the pending evaluation, and log its metrics. Raises its error with evaluation.where = "idle"."""
         self.begin_idle_evaluation()
         if self._thread is not None:
             self._thread.join()

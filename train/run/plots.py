@@ -95,7 +95,7 @@ def _draw_band(ax: Axes, at: Sequence[int], low: Any, high: Any, color: str, alp
 
 
 def _draw_summaries(ax: Axes, summaries: Mapping[int, Summary], color: str, **line: Any) -> None:
-    """Draw pass@1 in the band of its 95% interval."""
+    """Draw pass@1 with its 95% interval as a shaded band."""
     at, found = list(summaries), summaries.values()
     ax.plot(at, [summary.pass_at_1 for summary in found], color=color, lw=1.5, marker="o", ms=3, **line)
     _draw_band(ax, at, [summary.low for summary in found], [summary.high for summary in found], color)

@@ -312,7 +312,7 @@ class HttpSampler:
             if left < 1:
                 raise ValueError(f"the prompt has {len(prompt)} tokens, but the model's context has {self._context}")
             max_tokens = min(max_tokens, left)
-        # Without a number, servers sample 16 tokens. vLLM stops at the end of its context.
+        # Without max_tokens, servers sample 16 tokens. vLLM stops a larger number at the end of its context.
         return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
 
 

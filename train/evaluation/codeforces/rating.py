@@ -358,7 +358,7 @@ def rate_evaluation(
 
 
 def _group_by_contest(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
-    """Return the problems by each of their keys (contest, index); primary keys take precedence."""
+    """Return the problems by their keys (contest, index). First keys take precedence over further keys."""
     keys = [parse_problem_keys(problem.id) for problem in problems]
     posed = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
     for others, problem in zip(keys, problems, strict=True):

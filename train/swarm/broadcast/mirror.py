@@ -140,7 +140,7 @@ class Mirror:
         )
 
     def _drop(self) -> None:
-        """Remove versions beyond the retained ones and their bases."""
+        """Remove all versions except the retained ones and the bases of their deltas."""
         bases = self._map_bases()
         for version in sorted(set(bases) - add_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]

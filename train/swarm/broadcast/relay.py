@@ -58,7 +58,7 @@ class RelayRateLimiter:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def wait_seconds(self, address: str, n_bytes: int) -> float:
-        """Charge a response of this size to an address and return 0, or return the seconds until it is allowed.
+        """Return 0 and charge a response of this size to an address, or return the seconds until it is allowed.
 
         A full bucket allows a larger response, after which its balance is negative.
         """

@@ -62,7 +62,7 @@ class RelayClient:
             client.close()
 
     def load_last_seen(self, file: Path) -> None:
-        """Load the signed `latest` of an earlier process, so that older ones are rejected; ignore an invalid file."""
+        """Load the signed `latest` that an earlier process has stored, to reject older ones; ignore an invalid file."""
         with suppress(OSError, BadSignature):
             signed = file.read_bytes()
             self._record_latest(read_latest(signed, self._run, self._public_key), signed)

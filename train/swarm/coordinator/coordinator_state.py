@@ -202,7 +202,7 @@ class CoordinatorState:
             self._join_node(key, invite, digest, engine, hardware, now)
 
     def heartbeat(self, key: bytes, beat: Heartbeat, now: float) -> HeartbeatResponse:
-        """Process a heartbeat. Raises NotJoined and Forbidden."""
+        """Record a heartbeat. Raises NotJoined for a stranger, and Forbidden for a banned or suspended node."""
         member = self._require_alive(key)
         self._apply(_NodeChange(key, NodeEvent.HEARTBEAT), now)
         member.loaded_version = beat.loaded_version
@@ -537,7 +537,7 @@ class CoordinatorState:
     def _lease_seconds(self, key: bytes, lease: Lease) -> float:
         """Return the time limit of a lease, longer for a node that reports a low speed.
 
-        A false speed gains at most _MAX_LEASE_FACTOR times the usual limit.
+        It is at most _MAX_LEASE_FACTOR times the usual limit, since a node can report a false speed.
         """
         usual, speed = self._settings.lease_seconds, self.members[key].tokens_per_second
         if speed <= 0:

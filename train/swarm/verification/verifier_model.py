@@ -24,7 +24,7 @@ Float32Array = NDArray[np.float32]
 
 _TOKEN_BATCH = 16384  # tokens of a batch, padding included
 _LOGITS_BATCH = 2**25  # logits at a time; noise takes a multiple of their memory
-_TOLERANCE = 1e-3  # of float32 logits, for the check that the output layer is a plain product
+_TOLERANCE = 1e-3  # of float32 logits, for the check that the output layer is a single matrix product
 
 
 @dataclass(frozen=True, slots=True)
