@@ -3,8 +3,8 @@
     python -m benchmarks.ingredients [--at-once 2]   # all missing runs, three seeds of each; two runs at a time
     python -m benchmarks.ingredients --draw          # only read the runs in runs/ingredients
 
-The problems take thinking aloud (examples/learn/aloud.py). "Tight" runs train with 32 tokens, too few for three in four
-of the problems; "roomy" ones with 96, enough for all. Each run differs in one setting from the run "as it is" with the
+The problems need a chain of thought (examples/learn/aloud.py). "Tight" runs train with 32 tokens, too few for three in
+four of the problems; "roomy" ones with 96, enough for all. Each run differs in one setting from the baseline with the
 same seed and limit; effects are means of these differences. The benchmark also writes docs/ablations.svg.
 """
 
@@ -26,38 +26,38 @@ RUNS = ROOT / "runs" / "ingredients"
 CONFIG = ROOT / "examples" / "learn" / "aloud.toml"
 CURATE = str(Path(sys.executable).with_name("curate"))
 SEEDS = (0, 1, 2)
-AS_IT_IS = "as it is"
+BASELINE = "baseline"
 ROOMY = ("stages.0.max_tokens=96",)
 BAND = f"data.dataset={RUNS / 'band'}"
 # Changed settings, by the name of the length limit and the name of the run.
 VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "tight": {
-        AS_IT_IS: (),
-        "cut-off answers count": ("objective.overlong=none",),
-        "cut-off answers without advantage if wrong": ("objective.overlong=zero_advantage",),
-        "cut-off answers unknown": ("objective.overlong=unknown",),
-        "cut-off answers unknown, short to long": ("objective.overlong=unknown", "stages.0.until_step=15"),
+        BASELINE: (),
+        "truncated completions count": ("objective.overlong=none",),
+        "truncated completions without advantage if wrong": ("objective.overlong=zero_advantage",),
+        "truncated completions unknown": ("objective.overlong=unknown",),
+        "truncated completions unknown, short to long": ("objective.overlong=unknown", "stages.0.until_step=15"),
         "short to long": ("stages.0.until_step=15",),
-        "problems of the band": (BAND,),
+        "problems within the solve-rate band": (BAND,),
     },
     "roomy": {
-        AS_IT_IS: (),
+        BASELINE: (),
         "entropy bonus 0.01": ("objective.entropy=0.01",),
         "entropy bonus 0.1": ("objective.entropy=0.1",),
-        "the same bound on both sides": ("objective.clip_high=0.2",),
-        "bound of 4 for negative advantages": ("objective.delta=4",),
+        "equal clip bounds on both sides": ("objective.clip_high=0.2",),
+        "dual clip at 4 for negative advantages": ("objective.delta=4",),
         "gradient clipped at 0.1": ("optimizer.clip_norm=0.1",),
         "KL 0.04": ("objective.kl=0.04",),
         "mean over sequences": ("objective.aggregation=sequence_mean",),
         "divided by the standard deviation": ("objective.by_std=true",),
         "no online filter": ("rollout.online_filter=false",),
-        "problems of the band": (BAND,),
+        "problems within the solve-rate band": (BAND,),
     },
 }
 PLOT_LABELS = {  # of the tight runs in the figure
-    AS_IT_IS: "cut-off answers left out of the loss",
-    "cut-off answers count": "cut-off answers count like all others",
-    "cut-off answers unknown": "cut-off answers left out of both",
+    BASELINE: "truncated completions excluded from the loss",
+    "truncated completions count": "truncated completions count like all others",
+    "truncated completions unknown": "truncated completions excluded from both",
     "short to long": "32 tokens, then 96",
 }
 _COLLAPSED_REWARD = 0.1  # a run with a lower last reward has collapsed: no completion is right

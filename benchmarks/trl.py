@@ -156,7 +156,7 @@ def measure(out: Path) -> dict[str, Any]:
         found = {"trl": run_trl(folder)}
         found |= {name: run_curate(folder / name, pipeline) for name, pipeline in OURS.items()}
         rounds.append(found)
-    results: dict[str, Any] = {"answers": PROMPTS * COMPLETIONS}
+    results: dict[str, Any] = {"completions": PROMPTS * COMPLETIONS}
     for name in ("trl", *OURS):
         run = out / "0"
         if name in OURS:

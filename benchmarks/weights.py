@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.record import describe_machine, save_results
 from benchmarks.tiny_training import VLLM_ON_CPU
 
-_VOCABULARY, _PROMPT_TOKENS, _ANSWERS, _TIMES = 490, 60, 16, 7
+_VOCABULARY, _PROMPT_TOKENS, _COMPLETIONS, _TIMES = 490, 60, 16, 7
 _MODELS = {
     "of make learn": {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4},
     "larger": {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 8, "num_attention_heads": 12},
@@ -45,7 +45,7 @@ def save_model(folder: Path, sizes: dict[str, int]) -> Any:
 
 
 def make_prompts() -> list[tuple[int, ...]]:
-    return [tuple((7 * n + 13 * index) % _VOCABULARY for index in range(_PROMPT_TOKENS)) for n in range(_ANSWERS)]
+    return [tuple((7 * n + 13 * index) % _VOCABULARY for index in range(_PROMPT_TOKENS)) for n in range(_COMPLETIONS)]
 
 
 def measure_transfers(model: Any, engine: Any, probe: Any) -> dict[str, float]:
@@ -139,7 +139,7 @@ def measure_interruption(model: Any, engine: Any, probe: Any) -> dict[str, float
             found["first_token"].append(fetching + time.thread_time() - began)
             found["pause"].append(resumed - began)
             publisher.join()
-            engine.abort([f"{version}-{number}" for number in range(_ANSWERS)])
+            engine.abort([f"{version}-{number}" for number in range(_COMPLETIONS)])
     return {name: statistics.median(seconds[1:]) for name, seconds in found.items()}
 
 
@@ -172,7 +172,7 @@ def measure(sizes: dict[str, int]) -> dict[str, Any]:
 def main() -> None:
     os.environ.update(VLLM_ON_CPU | {"OMP_NUM_THREADS": "1"})
     models = {name: measure(sizes) for name, sizes in _MODELS.items()}
-    save_results("weights", {"machine": describe_machine(), "answers": _ANSWERS, "models": models})
+    save_results("weights", {"machine": describe_machine(), "completions": _COMPLETIONS, "models": models})
 
 
 if __name__ == "__main__":

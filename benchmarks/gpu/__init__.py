@@ -10,5 +10,5 @@ run.py       `curate train`, killed and resumed
 ranks.py     a learner on two GPUs against one
 transfer.py  new weights from GPU to GPU
 
-__main__.py runs the checks, bars.py has their figures and thresholds, setup.py their shared code.
+__main__.py runs the checks, thresholds.py has their figures and thresholds, setup.py their shared code.
 """

@@ -1,4 +1,4 @@
-"""Run the checks one after another, print a line for each figure, and write all of them to a file."""
+"""Run the checks one after another, print a line per figure, and write a file with all figures."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.gpu.bars import BARS, FAIL, MARK, PASS, SKIP, SLOW, Value
+from benchmarks.gpu.thresholds import FAIL, MARK, PASS, SKIP, SLOW, THRESHOLDS, Value
 from benchmarks.record import RESULTS, ROOT, describe_machine
 
 TOTAL_SECONDS = 480
@@ -88,32 +88,32 @@ class Table:
     def add(self, check: str, figure: str, value: Value, result: str = "", reason: str = "") -> None:
         """Print a figure and add its row.
 
-        result: overrides the result of its bar
+        result: replaces the result of the threshold
         """
-        bar = BARS[check][figure]
-        bounds = "-" if self._on_cpu and bar.is_speed else str(bar)
-        result = result or bar.judge(value, on_cpu=self._on_cpu)
-        reason = reason or (bar.reason if result in (FAIL, SLOW) else "")
-        shown = value or "-" if value is None or isinstance(value, str) else f"{value:,.4g} {bar.unit}"
+        threshold = THRESHOLDS[check][figure]
+        bounds = "-" if self._on_cpu and threshold.is_speed else str(threshold)
+        result = result or threshold.judge(value, on_cpu=self._on_cpu)
+        reason = reason or (threshold.reason if result in (FAIL, SLOW) else "")
+        shown = value or "-" if value is None or isinstance(value, str) else f"{value:,.4g} {threshold.unit}"
         if isinstance(value, float | int) and abs(value) >= 1000:
-            shown = f"{value:,.0f} {bar.unit}"
+            shown = f"{value:,.0f} {threshold.unit}"
         print(f"{check:<9} {figure:<26} {shown:<22} {bounds:<14} {result:<5} {reason}".rstrip(), flush=True)
         if isinstance(value, float) and not math.isfinite(value):
             value = str(value)
-        row = {"check": check, "figure": figure, "value": value, "unit": bar.unit, "bar": bounds}
+        row = {"check": check, "figure": figure, "value": value, "unit": threshold.unit, "threshold": bounds}
         self.rows.append({**row, "result": result, "reason": reason})
 
     def add_missing(self, check: str, result: str, reason: str) -> None:
         present = {row["figure"] for row in self.rows if row["check"] == check}
-        for figure in (figure for figure in BARS[check] if figure not in present):
+        for figure in (figure for figure in THRESHOLDS[check] if figure not in present):
             self.add(check, figure, None, result, reason)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 1 if a figure failed, else 0; slow figures do not fail."""
+    """Return 1 if a correctness check failed, else 0; missed speed thresholds do not affect the exit status."""
     parser = argparse.ArgumentParser(prog="benchmarks/gpu.sh", description=__doc__)
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"{', '.join(SECONDS)}  [default: all]")
-    parser.add_argument("--cpu", action="store_true", help="try everything with tiny shapes, without bars of speed")
+    parser.add_argument("--cpu", action="store_true", help="use tiny shapes on the CPU, without speed thresholds")
     parser.add_argument("--out", type=Path, default=RESULTS / "gpu.json", help="[default: %(default)s]")
     parser.add_argument("--folder", type=Path, help="for model and run  [default: runs/gpu, with --cpu runs/gpu-cpu]")
     parser.add_argument("--python", default=sys.executable, help="interpreter of the checks  [default: this one]")
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"there is no check {unknown[0]}; known are {', '.join(SECONDS)}")
     n_gpus = 1 if given.cpu else _count_gpus()
     if not n_gpus:
-        parser.error("torch finds no GPU. To try everything with tiny shapes: benchmarks/gpu.sh --cpu")
+        parser.error("torch finds no GPU. To run with tiny shapes on the CPU, type: benchmarks/gpu.sh --cpu")
     folder = (given.folder or ROOT / "runs" / ("gpu-cpu" if given.cpu else "gpu")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     table, ended, began, deadline = Table(on_cpu=given.cpu), {}, time.monotonic(), 0

@@ -27,7 +27,7 @@ from train.sampling.sampler_thread import SamplerThread
 from train.sampling.vllm import VllmSampler
 from train.weights.manifest import Probe
 
-ANY_ERROR = 1e9  # measure only: bars.py has the bound
+ANY_ERROR = 1e9  # measure only: thresholds.py has the bound
 START_SECONDS = 600.0  # above the time limit of the check
 TRAINED_ANSWERS = 64  # of the sampled completions
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from benchmarks.gpu.bars import MARK, Value
+from benchmarks.gpu.thresholds import MARK, Value
 from train import config
 from train.learning.learner import Learner
 from train.learning.sequences import TrainingSequence
@@ -76,7 +76,7 @@ class Work:
         return self.folder / "model"
 
     def report(self, **figures: Value) -> None:
-        """Print figures of this check, by their names in bars.py."""
+        """Print figures of this check, by their names in thresholds.py."""
         for name, value in figures.items():
             print(MARK + json.dumps([name, value]), flush=True)
 

@@ -25,7 +25,7 @@ def render_build(measured: dict[str, Any]) -> str:
         f" wall time is {build['ratio']:.2f} times CPU time divided by cores. Measured on {programs['machine']}."
     )
     heads = (
-        "made-up rows", "cores", "minutes", "rows per second", "peak MB", "raw MB", "MB on the way", "dataset MB",
+        "synthetic rows", "cores", "minutes", "rows per second", "peak MB", "raw MB", "working files MB", "dataset MB",
     )  # fmt: skip
     columns = ("rows_per_second", "peak_mb", "raw_mb", "work_mb", "dataset_mb")
     cells = (
@@ -63,18 +63,18 @@ def _extrapolate(build: dict[str, Any]) -> str:
     dataset_gb = build["dataset_mb"] / build["kept"] * n_kept / 1000
     return (
         f"Extrapolated from these rows, not measured: DeepCoder's {n_kept:,} problems take {to_read:,.0f} rows to read"
-        f" at these shares, {core_hours:.0f} core hours, {work_gb:.1f} GB of disk on the way and {dataset_gb:.2f} GB"
+        f" at these shares, {core_hours:.0f} core hours, {work_gb:.1f} GB of working files and {dataset_gb:.2f} GB"
         " for the dataset. Rows with more or larger tests need more."
     )
 
 
 def render_strength(measured: dict[str, Any]) -> str:
     groups = {
-        "submissions": "submissions labelled wrong",
+        "submissions": "submissions labeled wrong",
         "others": "mutants of another solution",
-        "unseen": "mutants unseen by the choice",
+        "unseen": "mutants held out from the selection",
     }
-    choices = {"first": "the first", "longest": "longest", "blind": "drawn blindly", "strongest": "strongest"}
+    choices = {"first": "first", "longest": "longest", "blind": "sampled uniformly", "strongest": "strongest"}
     budgets = ("3", "5", "8", "15")
     rows = []
     for group, name in groups.items():
@@ -83,7 +83,7 @@ def render_strength(measured: dict[str, Any]) -> str:
             counts = (f"{failing['let_through'][choice][budget]:.0f}" for budget in budgets)
             rows.append([f"{label}, of {failing['wrong_programs']} {name}", *counts])
     share = measured["share"]
-    return table("l", ["wrong programs let through by", *(f"{budget} tests" for budget in budgets)], rows) + (
+    return table("l", ["wrong programs accepted, by selection", *(f"{budget} tests" for budget in budgets)], rows) + (
         f"\n\nTest strength of {measured['measured']} real problems: {measured['killed']:,} of"
         f" {measured['mutants'] - measured['equivalent']:,} mutants rejected ({measured['equivalent']} more were"
         f" equivalent), median {share['median']:.2f}, lowest {share['least']:.2f},"
@@ -100,10 +100,10 @@ def render_dedup(measured: dict[str, Any]) -> str:
                 quality = (f"{found[column]:.4f}" for column in ("recall", "precision"))
                 rate, peak = f"{found['documents_per_cpu_second']:,.0f}", f"{found['peak_mb']:,.0f}"
                 rows.append((f"{int(documents):,}", name, rate, *quality, peak))
-    heads = ("near-duplicates of", "with", "documents per second of CPU", "recall", "precision", "peak MB")
+    heads = ("documents", "library", "documents per CPU second", "recall", "precision", "peak MB")
     return table("rlr", heads, rows) + (
-        "\n\nFrom text to clusters, on made-up statements, at a Jaccard similarity of 0.7 or more; benchmarks/dedup.py"
-        f" defines the columns. Measured on {'; '.join(dict.fromkeys(machines))}."
+        "\n\nFrom text to clusters, on synthetic statements, at a Jaccard similarity of 0.7 or more;"
+        f" benchmarks/dedup.py defines the columns. Measured on {'; '.join(dict.fromkeys(machines))}."
     )
 
 

@@ -9,8 +9,8 @@ def render_sandbox(measured: dict[str, Any]) -> str:
     latency, rate = measured["milliseconds"], measured["tests_per_second_and_core"]
     memory = measured["memory_mb"]
     rows = (
-        ("curate-code, full isolation, each of a submission's tests", {"p50": latency["suite"]["p50"]}, rate["ours"]),
-        ("curate-code, full isolation, a submission with one test", latency["ours"], None),
+        ("curate-code, full isolation, per test of a submission", {"p50": latency["suite"]["p50"]}, rate["ours"]),
+        ("curate-code, full isolation, submission with one test", latency["ours"], None),
         ("`subprocess`, bare `python -I`", latency["subprocess"], rate["subprocess"]),
         ("floor: bare `os.fork` of a warm interpreter", latency["fork"], None),
     )
@@ -63,7 +63,7 @@ def render_ray(measured: dict[str, Any]) -> str:
     heads = [f"Ray: {first}", *(name.replace("_", " ") for name in others)]
     rows = ([f"{value:.3g}" for value in row.values()] for row in measured["weak_scaling"])
     return table("r", heads, rows) + (
-        "\n\nWeak scaling, all nodes on this one machine, so with programs that sleep."
+        "\n\nWeak scaling with sleeping programs, because all nodes share this machine."
         f" Measured on {measured['machine']}."
     )
 

@@ -11,28 +11,28 @@ def render_overlap(measured: dict[str, Any]) -> str:
     cases = measured["cases"]
     bounds = list(next(iter(cases.values()))["whole"]["bounds"])
     columns = [(broadcast, bound) for broadcast in ("whole", "deltas") for bound in bounds]
-    alike = cases["nodes alike"]
+    alike = cases["equal nodes"]
     rows = []
     for name, case in (("by the formula", alike), *cases.items()):
         value = "formula_idle" if name == "by the formula" else "trainer_idle"
         rows.append([name, *(f"{case[broadcast]['bounds'][bound][value]:.1%}" for broadcast, bound in columns)])
-    ring, swarm = alike["whole"]["ring"], cases["100 nodes, a usual group takes 22 min"]["whole"]["swarm"]
+    ring, swarm = alike["whole"]["ring"], cases["100 nodes, mean group time 22 min"]["whole"]["swarm"]
     heads = [
-        "share of time in which the trainer waits",
+        "idle share of the trainer",
         *(f"{broadcast}, bound {bound}" for broadcast, bound in columns),
     ]
     return table("lr", heads, rows) + (
         f"\n\nINTELLECT-2's outer ring on a simulated clock: broadcasts of {ring['broadcast'] / 60:.0f} min, or"
         f" {alike['deltas']['ring']['broadcast']:.0f} s with deltas; {ring['upload'] / 60:.0f} min each to upload and"
-        f" to verify a file; steps of {ring['step'] / 60:.0f} min. Where nodes are not alike, their speeds are"
-        f" log-normal (sigma {swarm['speed_sigma']}), a group is given to another node after twice the time of a"
-        f" usual one, and {swarm['churn']:.0%} of the nodes vanish in an hour. Means of {measured['seeds']} seeds;"
+        f" to verify a file; steps of {ring['step'] / 60:.0f} min. Unequal nodes have log-normal speeds"
+        f" (sigma {swarm['speed_sigma']}), the lease of a group expires after twice the mean group time, and"
+        f" {swarm['churn']:.0%} of the nodes vanish per hour. Means of {measured['seeds']} seeds;"
         " benchmarks/swarm/overlap.py has all assumptions."
     )
 
 
 def render_broadcast(measured: dict[str, Any]) -> str:
-    """Return the speed of weights through throttled relays."""
+    """Return the time of a broadcast through throttled relays."""
     rows: list[tuple[str, ...]] = []
     for relays, by_client in measured["three"].items():
         for client, found in by_client.items():
@@ -56,10 +56,10 @@ def render_delta(measured: dict[str, Any]) -> str:
     )
     heads = ("learning rate", "weights that change", "bytes sent", "minutes for INTELLECT-2's 65.6 GB")
     return table("r", heads, rows) + (
-        f"\n\nA model of {measured['weights']:,} weights that is really trained, {measured['updates_per_version']}"
-        " updates of Adam for each version, compared in bfloat16. Whole versions would take"
-        f" {measured['whole_minutes_at_intellect_2']:.1f} minutes at 590 Mb/s; above 35% of the bytes a version is sent"
-        f" whole. Measured on {measured['machine']}."
+        f"\n\nA trained model of {measured['weights']:,} weights, with {measured['updates_per_version']} updates of"
+        " Adam between versions, compared in bfloat16. A whole version would take"
+        f" {measured['whole_minutes_at_intellect_2']:.1f} minutes at 590 Mb/s; the trainer sends a whole version"
+        f" instead of a delta above 35% of its bytes. Measured on {measured['machine']}."
     )
 
 
@@ -67,33 +67,33 @@ def render_verification(measured: dict[str, Any]) -> str:
     """Return the rejected leases, and the undetected changes within the thresholds, by the precision of both sides."""
     pairs = measured["pairs"]
     first = next(iter(pairs.values()))
-    outcomes = [f"{pair}: {head}" for pair in pairs for head in ("rejected", "banned", "wrong of 1,000")]
+    outcomes = [f"{pair}: {head}" for pair in pairs for head in ("rejected", "banned", "errors per 1,000")]
     rows = []
     for case in first["cases"]:
         cells = (cell for pair in pairs.values() for cell in _outcome_cells(case, pair["cases"][case]))
         rows.append([case, *cells])
-    cases = table("lr", ["leases, both sides in", *outcomes], rows)
+    cases = table("lr", ["leases, precision of both sides", *outcomes], rows)
     rows = []
     for name, pair in pairs.items():
-        cells = (f"{pair['honest_turns']:.2g}", f"{pair['bars']['margins']['limit']:.2g}", f"{pair['near_ties']:.3g}")
-        rows.append([name, *cells, *(f"{pair['turns'][size]:.2g}" for size in first["turns"])])
-    heads = ["of 1,000 tokens, both sides in", "that rounding turns", "limit of a margin, nats", "nearer ties"]
-    turns = table("lr", heads + [f"a cheat turns, {size}" for size in first["turns"]], rows)
+        limit = pair["thresholds"]["margins"]["limit"]
+        cells = (f"{pair['honest_mismatches']:.2g}", f"{limit:.2g}", f"{pair['near_ties']:.3g}")
+        rows.append([name, *cells, *(f"{pair['replaceable'][size]:.2g}" for size in first["replaceable"])])
+    heads = ["per 1,000 tokens, precision of both sides", "changed by rounding", "limit of a margin, nats", "near ties"]
+    replaceable = table("lr", heads + [f"a cheat may change, {size}" for size in first["replaceable"]], rows)
     costs = measured["costs"]
     shares = ", ".join(f"{pair['verification_share']:.0%} in {name}" for name, pair in pairs.items())
     modelled = ", ".join(f"{of['verification_share']:.0%} for {name}" for name, of in measured["modelled"].items())
     return (
-        f"{cases}\n\n{turns}\n\nA random model of width 256, whose mean of 1 - Σp² is {first['spread']:.2f}; leases of"
-        f" {measured['lease']}, drawn by vLLM and verified by transformers, at bars from"
-        f" {measured['calibration_leases']} other leases. Wrong are"
-        " honest leases that are rejected, and others that are accepted: at most so many, with a confidence of 95%."
-        " Weights that are one step old are as good as right ones if the step was small. A cheat that knows the bars"
-        " takes the second best token where it is nearest to the best one, in leases of so many answers x tokens. A"
-        f" commitment takes {costs['commit_us']:.0f} µs and {costs['bytes_a_token']:.1f} bytes a token (width 5,120),"
-        f" comparing it {costs['compare_us']:.0f} µs, noise for 152,000 tokens {costs['noise_us'] / 1000:.1f} ms on one"
-        f" core of a CPU. Verifying these answers took {shares} of the time of drawing them, because a CPU does not"
-        f" draw more slowly than it reads. By the data sheet of a GPU it takes {modelled}."
-        f" Measured on {measured['machine']}."
+        f"{cases}\n\n{replaceable}\n\nA random model of width 256, with a mean of 1 - Σp² of {first['spread']:.2f}."
+        f" vLLM samples leases of {measured['lease']} each, and transformers verifies them, with thresholds from"
+        f" {measured['calibration_leases']} other leases. Errors are rejected honest leases and accepted dishonest"
+        " ones: upper bounds with a confidence of 95%. Weights that are one step old pass if the step was small. A"
+        " cheat with knowledge of the thresholds replaces the best token by the second best at the nearest ties, in"
+        f" leases of (completions x tokens). On one CPU core, a commitment takes {costs['commit_us']:.0f} µs and"
+        f" {costs['bytes_a_token']:.1f} bytes per token (width 5,120), its comparison {costs['compare_us']:.0f} µs,"
+        f" and the noise for a vocabulary of 152,000 tokens {costs['noise_us'] / 1000:.1f} ms. Verification took"
+        f" {shares} of the time of sampling, because on a CPU sampling a token costs about as much as its prefill."
+        f" From the data sheet of a GPU, it takes {modelled}. Measured on {measured['machine']}."
     )
 
 
@@ -108,7 +108,7 @@ def render_coordinator(measured: dict[str, Any]) -> str:
     return (
         f"One coordinator with {measured['nodes']:,} nodes: {measured['fastest']['per_second']:,.0f} signed requests"
         f" per second over {measured['connections']} connections; {leases['per_second']:.0f} leases per second from the"
-        f" request to the verdict, with files of {leases['file_bytes'] / 1000:.0f} KB and the ledger on the disk."
+        f" request to the verdict, with files of {leases['file_bytes'] / 1000:.0f} KB and the ledger on disk."
         f" Measured on {measured['machine']}."
     )
 

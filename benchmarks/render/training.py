@@ -24,9 +24,9 @@ def render_learn(measured: dict[str, Any]) -> str:
     minutes = " and ".join(f"{found['wall'] / 60:.1f}" for found in measured["seconds"].values())
     models = ", ".join(f"{found['before']:.3f} before and {found['after']:.3f} after" for found in whole)
     return table("lr", ["held-out pass@1 after steps", *map(str, steps)], rows) + (
-        "\n\n`make learn`: a model of 850 thousand parameters, 256 answers a step,"
-        " vLLM and sandbox included; 200 problems that neither warm-up nor training saw, one answer each."
-        f" Over eight answers to each: {models}. A seed took {minutes} min, model and dataset included."
+        "\n\n`make learn`: a model of 850 thousand parameters, 256 completions per step,"
+        " vLLM and sandbox included; 200 problems held out from warm-up and training, one completion each."
+        f" With eight completions each: {models}. The two seeds took {minutes} min, model and dataset included."
         f" Measured on {measured['machine']}."
     )
 
@@ -42,40 +42,40 @@ def render_trl(measured: dict[str, Any]) -> str:
         found = measured[name]
         rate, cpu = found["tokens_per_second"], f"{found['cpu_seconds_per_step']:.2f}"
         ratio = f"{rate / measured['trl']['tokens_per_second']:.1f}"
-        rows.append((label, measured["answers"], f"{rate:,.0f}", ratio, cpu, f"{found['pass_at_1']:.3f}"))
+        rows.append((label, measured["completions"], f"{rate:,.0f}", ratio, cpu, f"{found['pass_at_1']:.3f}"))
     heads = (
-        "whole training steps", "answers in a batch", "completion tokens per second", "times TRL",
+        "whole training steps", "completions per batch", "completion tokens per second", "times TRL",
         "CPU seconds a step", "held-out pass@1",
     )  # fmt: skip
     return table("lr", heads, rows) + (
-        f"\n\nBefore, pass@1 was {measured['pass_at_1_before']:.3f}. The same model, batch,"
-        f" objective and rewards, {measured['steps']} steps. On processors TRL samples with transformers, we with vLLM."
-        f" Measured on {measured['machine']}."
+        f"\n\nBefore, pass@1 was {measured['pass_at_1_before']:.3f}. The same model, batch, objective and rewards,"
+        f" {measured['steps']} steps. On CPUs, TRL samples with transformers, `curate train` with vLLM. Measured on"
+        f" {measured['machine']}."
     )
 
 
 def render_memory(measured: dict[str, Any]) -> str:
-    heads = ("all weights of", "longest answer", "GPUs of one copy", "planned GB each", "taken", "published hardware")
+    heads = ("all weights of", "longest completion", "GPUs per copy", "planned GB each", "taken", "published hardware")
     rows = (
         (row["model"], row["row"], row["gpus"], f"{row['planned']:.1f}", f"{row['measured']:.1f}", row["published"])
         for row in measured["rows"]
     )
     return table("lrrrrl", heads, rows) + (
-        "\n\nThe learner's weights, gradients, moments and longest row, without CUDA's own memory: by the plan of "
-        "`curate train`, and taken by its own forward and backward pass on tensors without data, in FSDP2 over a fake "
-        "process group."
+        "\n\nMemory of the learner's weights, gradients, moments and longest row, without CUDA's own memory: as"
+        " `curate train` plans it, and as its forward and backward pass allocate it on fake tensors, in FSDP2 over a"
+        " fake process group."
     )
 
 
 def render_gpu(measured: dict[str, Any]) -> str:
-    """Return a row for each figure of `benchmarks/gpu.sh` that has a bar."""
+    """Return a row for each figure of `benchmarks/gpu.sh` that has a threshold."""
     rows = []
     for row in measured["figures"]:
-        if row["value"] is not None and row["bar"] != "-":
+        if row["value"] is not None and row["threshold"] != "-":
             value = row["value"] if isinstance(row["value"], str) else f"{row['value']:,.4g} {row['unit']}".strip()
-            rows.append((row["check"], row["figure"].replace("_", " "), value, row["bar"]))
+            rows.append((row["check"], row["figure"].replace("_", " "), value, row["threshold"]))
     gpu = next(row["value"] for row in measured["figures"] if row["figure"] == "gpu")
-    return table("llr", ("check", "figure", "measured", "bar"), rows) + (
+    return table("llr", ("check", "figure", "measured", "threshold"), rows) + (
         f"\n\n`benchmarks/gpu.sh` on one {gpu}, with a random model of 1.5B in rows of 20,480 tokens, beside an engine "
         f"in vLLM on the same GPU. Measured on {measured['machine']}."
     )
@@ -86,7 +86,7 @@ def render_packing(measured: dict[str, Any]) -> str:
         "fixed, padded": "as many sequences as fit at their longest, padded",
         "fixed": "the same, one after another without padding",
         "dynamic": "packed by length (AReaL's dynamic micro-batches)",
-        "learner": "the learner's rows, with one copy of a prompt for its answers",
+        "learner": "the learner's rows, with one copy of each prompt",
     }
     rows = []
     for budget, found in measured["measured"].items():
@@ -97,9 +97,10 @@ def render_packing(measured: dict[str, Any]) -> str:
     small = measured["measured"]["32768"]
     fixed, dynamic = small["fixed"], small["dynamic"]
     pass_tokens = 0.3 * dynamic["tokens"] / (fixed["passes"] - 1.3 * dynamic["passes"])
-    return table("lr", ("micro-batches", "tokens of one", "passes", "tokens computed", "of dynamic"), rows) + (
-        "\n\nA minibatch of 512 answers of 9,000 tokens on average, at most 27,648, to prompts of 500. Counted, not"
-        f" timed: AReaL's 30% would follow at 32,768 tokens if a pass cost as much as {pass_tokens:,.0f} tokens more."
+    return table("lr", ("micro-batches", "token budget", "passes", "tokens computed", "of dynamic"), rows) + (
+        "\n\nA minibatch has 512 completions of 9,000 tokens on average and at most 27,648, and prompts of 500"
+        " tokens. Passes and tokens are counted, not timed: AReaL's gain of 30% would follow at 32,768 tokens if the"
+        f" overhead of a pass were {pass_tokens:,.0f} tokens."
     )
 
 
@@ -116,11 +117,11 @@ def render_pipeline(measured: dict[str, Any]) -> str:
         "faster than stages", "mathematics: seconds a step", "faster than stages",
     )  # fmt: skip
     return table("lr", heads, rows) + (
-        f"\n\nThe product's own loop with parts that only wait: {measured['sample_seconds']} s of sampling,"
-        f" {measured['reward_seconds']} s of rewards, {measured['train_seconds']} s of training, a hundredth of what"
-        " DeepCoder's authors report; see timeline.svg. `stages` scores answers only when all are sampled; rewards of"
-        " mathematics take no time. DeepCoder's authors report 2x for code and 1.4x for mathematics. Measured on"
-        f" {measured['machine']}."
+        "\n\nThe training loop of `curate train`, with an engine, rewards and a learner that only sleep:"
+        f" {measured['sample_seconds']} s of sampling, {measured['reward_seconds']} s of rewards,"
+        f" {measured['train_seconds']} s of training, a hundredth of the times that DeepCoder's authors report; see"
+        " timeline.svg. `stages` scores completions only when all are sampled; rewards of mathematics take no time."
+        f" DeepCoder's authors report 2x for code and 1.4x for mathematics. Measured on {measured['machine']}."
     )
 
 
@@ -160,9 +161,9 @@ def _render_simulated(measured: dict[str, Any]) -> str:
                 model, column = f"{model}, {column}", f"{length} tokens"
             by_model.setdefault(model, {})[column, pipeline] = found["outcome"]["step_seconds"]
     return "\n\n".join(_render_speeds(model, seconds) for model, seconds in by_model.items()) + (
-        "\n\nSimulated with the product's controller: seconds of a synchronous step, and the speed of the others"
-        " compared with it, for batches of 2,048 answers. Steps are measured until they are known to 5%. The GPUs are"
-        " H100; benchmarks/asynchrony/simulated.py has all assumptions."
+        "\n\nSimulated with the controller of `curate train`, for batches of 2,048 completions on H100 GPUs: seconds"
+        " of a synchronous step, and the speedup of the other pipelines. Steps are simulated until the error of their"
+        " mean is below 5%; benchmarks/asynchrony/simulated.py has all assumptions."
     )
 
 
@@ -186,9 +187,9 @@ def _render_published(published: dict[str, Any]) -> str:
         seconds = (f"{sync:.0f}, {asynchronous:.0f} ({sync / asynchronous:.2f}x)" for sync, asynchronous in pairs)
         rows.append((name.removeprefix("table 1, "), found["gpus"], found["bound"], *seconds))
     return table("lr", ("AReaL, table 1", "GPUs", "bound", "s/step, sync and async", "simulated"), rows) + (
-        "\n\nAReaL's batch has 512 x 16 answers. Their lengths are not published, and guessed here; the GPUs are H800,"
-        " and H100 in the simulation. So seconds agree worse than ratios. For the 32B, a quarter of the GPUs is too"
-        " small a learner in the simulation."
+        "\n\nAReaL's batch has 512 x 16 completions. AReaL does not publish their lengths, so the simulation assumes"
+        " them; AReaL's GPUs are H800, the simulated ones H100. So seconds agree worse than ratios. For the 32B, a"
+        " quarter of the GPUs is too small a learner in the simulation."
     )
 
 
@@ -205,7 +206,7 @@ def render_ablation(measured: dict[str, Any]) -> str:
     heads = ["held-out pass@1, by bound on staleness", *next(iter(results.values()))]
     return table("lr", heads, rows) + (
         f"\n\nAsynchronous `make learn`, {measured['steps']} steps, mean of {n_seeds} seeds (lowest and highest)."
-        " The naive objective against the decoupled one, which corrects for stale answers; see staleness.svg."
+        " The decoupled objective corrects for stale completions, the naive one does not; see staleness.svg."
         f" Measured on {measured['machine']}."
     )
 
@@ -223,12 +224,12 @@ def render_ingredients(measured: dict[str, Any]) -> str:
             for metric in _INGREDIENT_METRICS:
                 differences = [run[metric] - base_by_seed[seed][metric] for seed, run in by_seed.items()]
                 rows[-1].append(_render_difference(differences, digits=0 if metric == "length" else 3))
-    heads = ("change", "pass@1 at the end", "mean pass@1", "entropy", "tokens of an answer")
+    heads = ("change", "pass@1 at the end", "mean pass@1", "entropy", "tokens per completion")
     return table("lr", heads, rows) + (
-        f"\n\nProblems that take thinking aloud, {_INGREDIENT_STEPS} steps; a run ends early if no answer is right any"
-        " more. Bold: the run as it is, with at most 32 tokens (tight) or 96 (roomy). Below it: what a change adds, the"
-        f" mean of {len(base_by_seed)} seeds and its 95% interval, bold if zero is not in it. Mean pass@1 is of the"
-        " evaluations after every fifth step, entropy that of the last ten steps."
+        f"\n\nProblems that need a chain of thought, {_INGREDIENT_STEPS} steps; a run ends early if no completion is"
+        " right. Bold rows: the baselines, with at most 32 tokens (tight) or 96 (roomy). Rows below: the difference"
+        f" that a change makes, as the mean of {len(base_by_seed)} seeds with its 95% interval, bold if the interval"
+        " excludes zero. Mean pass@1 averages the evaluations after every fifth step, entropy the last ten steps."
         f" Measured on {measured['machine']}."
     )
 
@@ -242,20 +243,20 @@ def _render_difference(values: list[float], digits: int) -> str:
 def render_weights(measured: dict[str, Any]) -> str:
     models = measured["models"].values()
     labels = {
-        ("seconds", "publish"): "published to memory, with checksums and digests",
-        ("seconds", "fetch_http"): "fetched over HTTP on one machine",
-        ("seconds", "load"): "loaded by vLLM",
-        ("seconds", "prove"): "proven, by checksums of what was loaded and by fixed tokens",
-        ("while_sampling_seconds", "pause"): f"no token is drawn, while {measured['answers']} answers run",
-        ("while_sampling_seconds", "first_token"): "from the manifest to the first token with them",
+        ("seconds", "publish"): "publish to memory, with checksums and digests",
+        ("seconds", "fetch_http"): "fetch over HTTP on one machine",
+        ("seconds", "load"): "load into vLLM",
+        ("seconds", "prove"): "verify, by checksums of the loaded weights and by fixed tokens",
+        ("while_sampling_seconds", "pause"): f"pause in sampling, with {measured['completions']} completions in flight",
+        ("while_sampling_seconds", "first_token"): "from the manifest to the first token of the new weights",
     }
     rows = (
         (label, *(f"{1000 * found[part][name]:,.0f}" for found in models)) for (part, name), label in labels.items()
     )
     sizes = (f"{found['bytes'] / 1e6:,.0f} MB" for found in models)
     return table("lr", ["new weights in float32, ms", *sizes], rows) + (
-        "\n\nCPU time of one core, median of six hand-overs. The proof reads back what vLLM has packed for a CPU; on"
-        f" GPUs weights lie open. Measured on {measured['machine']}."
+        "\n\nCPU time of one core, median of six transfers. Verification unpacks the weights, because vLLM packs them"
+        f" on CPUs, not on GPUs. Measured on {measured['machine']}."
     )
 
 

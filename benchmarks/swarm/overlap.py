@@ -2,10 +2,10 @@
 
     python -m benchmarks.swarm.overlap     # five minutes on one core
 
-The durations are those of INTELLECT-2 (32B). A broadcast of 65.6 GB at 590 Mb/s takes 14 minutes, a step of the trainer
-22, and the upload and the verification of a file one each. A whole batch is verified 22 minutes after a broadcast.
-These 22 minutes are the time of a usual group, or of the slowest one, after which a lease expires. Deltas have
-4% of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A node that joins needs a whole version.
+The durations are those of INTELLECT-2 (32B). A broadcast of 65.6 GB at 590 Mb/s takes 14 minutes, and a step of the
+trainer 22. Upload and verification of a file take one minute each. The whole batch is verified 22 minutes after a
+broadcast. These 22 minutes are the mean time of a group, or the longest one, at which its lease expires. Deltas have 4%
+of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A joining node needs a whole version.
 
 Nodes sample four groups at once and have a quarter more capacity than the trainer uses. Their speeds are log-normal
 (sigma 0.3), and so is the time of groups on one node (sigma 0.2). 5% of the nodes disappear per hour; their groups are
@@ -29,15 +29,15 @@ _DEADLINE = 2  # time until a lease expires, in mean times of a group
 
 
 def make_cases() -> dict[str, tuple[Ring, Swarm]]:
-    found = {"nodes alike": (RING, ALIKE)}
-    usual = replace(REAL, lease_seconds=_DEADLINE * RING.generate)
+    found = {"equal nodes": (RING, ALIKE)}
+    mean = replace(REAL, lease_seconds=_DEADLINE * RING.generate)
     quick = replace(RING, generate=RING.generate / _DEADLINE)
     quick_swarm = replace(REAL, lease_seconds=_DEADLINE * quick.generate)
     for nodes in (10, 100, 1000):
-        found[f"{nodes:,} nodes, a usual group takes 22 min"] = RING, replace(usual, nodes=nodes)
-        found[f"{nodes:,} nodes, the slowest group takes 22 min"] = quick, replace(quick_swarm, nodes=nodes)
-    found["100 nodes, the slowest group takes 22 min, none vanish"] = quick, replace(quick_swarm, churn=0.0)
-    found["100 nodes of equal speed, the slowest group takes 22 min"] = quick, replace(quick_swarm, speed_sigma=0.0)
+        found[f"{nodes:,} nodes, mean group time 22 min"] = RING, replace(mean, nodes=nodes)
+        found[f"{nodes:,} nodes, longest group time 22 min"] = quick, replace(quick_swarm, nodes=nodes)
+    found["100 nodes, longest group time 22 min, none vanish"] = quick, replace(quick_swarm, churn=0.0)
+    found["100 nodes of equal speed, longest group time 22 min"] = quick, replace(quick_swarm, speed_sigma=0.0)
     return found
 
 

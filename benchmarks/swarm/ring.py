@@ -74,7 +74,7 @@ class Swarm:
     """
 
     nodes: int
-    at_once: int = 4
+    concurrent_groups: int = 4
     spare: float = 0.0
     speed_sigma: float = 0.0
     length_sigma: float = 0.0
@@ -84,7 +84,7 @@ class Swarm:
     @property
     def groups(self) -> int:
         """Groups in a batch."""
-        return max(1, round(self.nodes * self.at_once / (1 + self.spare)))
+        return max(1, round(self.nodes * self.concurrent_groups / (1 + self.spare)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class _Simulation:
             if not node.running:
                 self._start_lease(node, _Lease(-1, node.loaded, is_spot_check=True))
             return
-        while len(node.running) < self._swarm.at_once and self._free_capacity(node):
+        while len(node.running) < self._swarm.concurrent_groups and self._free_capacity(node):
             self._start_versions[self._n_dispatched] = node.loaded
             self._awaited[node.loaded] += 1
             self._start_lease(node, _Lease(self._n_dispatched, node.loaded, is_spot_check=False))
@@ -256,7 +256,7 @@ class _Simulation:
                 self._n_lost += 1
                 del self._start_versions[lease.number]
                 self._awaited[lease.start_version] -= 1
-        slots = self._swarm.at_once
+        slots = self._swarm.concurrent_groups
         waiting = [node for node in self._nodes if len(node.running) < slots and self._free_capacity(node)]
         self._rng.shuffle(waiting)
         for node in waiting:

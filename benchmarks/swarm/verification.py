@@ -1,10 +1,10 @@
 """The cost of verification, its error rates, and undetectable changes:  python -m benchmarks.swarm.verification
 
-Costs: commitments to 1,024 tokens of width 5,120 (a 32B model), noise for a vocabulary of 152,000, and the time of a
-verifier's prefill compared with vLLM's sampling of the same completions.
+Costs: commitments to 1,024 tokens of width 5,120 (a 32B model), noise for a vocabulary of 152,000, and the ratio of a
+verifier's prefill time to vLLM's sampling time.
 
 Error rates: vLLM samples leases with a random model, in float32 and in bfloat16, honestly and with the cheats of
-`cheats`. transformers verifies them in the same precision, with thresholds calibrated on separate leases.
+`make_cheats`. transformers verifies them in the same precision, with thresholds calibrated on separate leases.
 
 Undetectable changes: a cheat with knowledge of the thresholds takes the second best token where it is closest to the
 best one. Leases of several sizes are composed of the gaps between the two that the verifier computes.
@@ -103,8 +103,8 @@ def estimate_verification_share() -> dict[str, dict[str, float]]:
     """
     found = {}
     for name, model, gpus, prompt, answer in (
-        ("7B on one H100, answers of 4,000 tokens", qwen2_5("7B"), 1, 500, 4_000),
-        ("32B on two H100s, answers of 8,000 tokens", qwen2_5("32B"), 2, 500, 8_000),
+        ("7B on one H100, completions of 4,000 tokens", qwen2_5("7B"), 1, 500, 4_000),
+        ("32B on two H100s, completions of 8,000 tokens", qwen2_5("32B"), 2, 500, 8_000),
     ):
         rates = estimate_engine_timings(model, GPUS["h100"], gpus=gpus)
         context = prompt + answer / 2
@@ -295,11 +295,11 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
     gaps, spread = pair.measure_gaps(calibration)
     engine.close()
     return {
-        "bars": msgspec.to_builtins(thresholds),
+        "thresholds": msgspec.to_builtins(thresholds),
         "cases": found,
-        "honest_turns": round(1000 * float(together.seed_mismatches.mean()), 3),
+        "honest_mismatches": round(1000 * float(together.seed_mismatches.mean()), 3),
         "near_ties": round(1000 * float((gaps < thresholds.margins.limit).mean()), 2),
-        "turns": {
+        "replaceable": {
             f"{n} x {length:,}": find_max_replaced_tokens(gaps, thresholds, n, length) for n, length in LEASE_SIZES
         },
         "spread": round(spread, 4),
@@ -362,7 +362,7 @@ def main() -> None:
         path = save_random_model(Path(folder))
         found = {
             "machine": describe_machine(),
-            "lease": f"{ANSWERS} answers of {ANSWER_TOKENS} tokens",
+            "lease": f"{ANSWERS} completions of {ANSWER_TOKENS} tokens",
             "calibration_leases": CALIBRATION_LEASES,
             "costs": measure_costs(),
             "modelled": estimate_verification_share(),

@@ -13,9 +13,9 @@ pytest.importorskip("vllm", reason="vllm is not installed")
 import forked
 
 from benchmarks.gpu.__main__ import GPUS, SECONDS, TOTAL_SECONDS, Table, main, run_check
-from benchmarks.gpu.bars import BARS, FAIL, PASS, SKIP, SLOW
 from benchmarks.gpu.run import write_configuration
 from benchmarks.gpu.setup import FULL, Work
+from benchmarks.gpu.thresholds import FAIL, PASS, SKIP, SLOW, THRESHOLDS
 from train.config import read_config
 from train.run.fit import check_memory
 from train.run.memory import Machines
@@ -44,8 +44,8 @@ def checked(tmp_path_factory):
 def test_every_figure_is_measured_and_passes(checked):
     printed, found = checked
     results = {(each["check"], each["figure"]): each["result"] for each in found["figures"]}
-    for check, bars in BARS.items():
-        for figure in bars:
+    for check, thresholds in THRESHOLDS.items():
+        for figure in thresholds:
             is_skipped = check in GPUS or figure in ONLY_ON_GPUS.get(check, ())
             assert results.pop((check, figure)) == (SKIP if is_skipped else PASS), printed
             assert re.search(rf"^{check} +{figure} .* {SKIP if is_skipped else PASS}\b", printed, re.MULTILINE)
@@ -71,7 +71,7 @@ def test_a_check_has_its_seconds_and_leaves_no_process(capsys):
     assert end.status is None
     assert threading.active_count() == n_threads  # the one that reads has come to an end, so nobody can write any more
     assert end.last_lines == ["last words"]
-    assert [row["result"] for row in table.rows] == [PASS] + [FAIL] * (len(BARS["machine"]) - 1)
+    assert [row["result"] for row in table.rows] == [PASS] + [FAIL] * (len(THRESHOLDS["machine"]) - 1)
     assert table.rows[-1]["reason"] == "not measured: its time was over after 1 s"
 
 
@@ -85,7 +85,7 @@ def test_what_a_check_printed_before_it_crashed_is_shown(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert printed.count("| CUDA error: an illegal memory access was encountered") == 2  # of machine and kernels
     assert {row["check"] for row in json.loads(out.read_text())["figures"]} == {"machine", "kernels"}
-    assert printed.count("fail  not measured: status 3") == len(BARS["machine"]) + len(BARS["kernels"])
+    assert printed.count("fail  not measured: status 3") == len(THRESHOLDS["machine"]) + len(THRESHOLDS["kernels"])
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_what_a_check_printed_before_it_crashed_is_shown(tmp_path, capsys):
     ],
 )
 def test_what_works_slowly_does_not_fail(figure, value, result):
-    assert BARS["engine"][figure].judge(value, on_cpu=False) == result
+    assert THRESHOLDS["engine"][figure].judge(value, on_cpu=False) == result
 
 
 def test_checks_on_one_gpu_have_eight_minutes_together():
     assert sum(seconds for check, seconds in SECONDS.items() if check not in GPUS) == TOTAL_SECONDS == 8 * 60
-    assert SECONDS.keys() == BARS.keys()
+    assert SECONDS.keys() == THRESHOLDS.keys()
 
 
 def test_a_check_that_does_not_exist_is_refused(capsys):
