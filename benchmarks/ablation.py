@@ -25,11 +25,11 @@ from benchmarks.tiny_training import (
     LEARN,
     VLLM_ON_CPU,
     has_model,
-    pass_at_1_curve,
+    make_seed_settings,
+    make_train_command,
     plot_curves,
+    read_pass_at_1_curve,
     save_plot,
-    seed_settings,
-    train_command,
 )
 from train.run.metrics_log import read_metrics
 
@@ -62,7 +62,7 @@ class Trial:
     def train(self) -> None:
         """Run `curate train`, which resumes an interrupted run."""
         settings = [
-            *seed_settings(self.seed),
+            *make_seed_settings(self.seed),
             f"evaluation.dataset={LEARN / 'data' / 'held_out'}",
             "rollout.pipeline=async",
             f"rollout.staleness={self.bound}",
@@ -70,7 +70,7 @@ class Trial:
             "objective.by_std=false",
             *OBJECTIVES[self.objective],
         ]
-        command = train_command(self.folder, settings, start=("-c", _UNCHECKED))
+        command = make_train_command(self.folder, settings, start=("-c", _UNCHECKED))
         subprocess.run(command, cwd=ROOT, env={**os.environ, **VLLM_ON_CPU}, check=True)
 
     def read(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Trial:
             name: round(fmean(line[name] for line in lines if line.get(name) is not None), 4)
             for name in ("staleness/mean", "groups/age_mean")
         }
-        return {"pass@1": pass_at_1_curve(lines), **means}
+        return {"pass@1": read_pass_at_1_curve(lines), **means}
 
 
 def all_trials() -> Iterator[Trial]:

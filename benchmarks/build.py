@@ -87,8 +87,8 @@ def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collectio
     while process.poll() is None:
         with suppress(psutil.NoSuchProcess, FileNotFoundError):
             tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-            peak = max(peak, sum(_resident(member) for member in tree))
-            work = max(work, disk_mb(out))
+            peak = max(peak, sum(read_resident_bytes(member) for member in tree))
+            work = max(work, measure_disk_mb(out))
         time.sleep(0.2)
     wall = time.perf_counter() - started
     if process.returncode:
@@ -103,17 +103,17 @@ def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collectio
         "rows_per_second": manifest.n_read / wall,
         "peak_mb": peak / 2**20,
         "work_mb": work,
-        "dataset_mb": disk_mb(out),
+        "dataset_mb": measure_disk_mb(out),
     }
 
 
-def _resident(process: psutil.Process) -> int:
+def read_resident_bytes(process: psutil.Process) -> int:
     with suppress(psutil.NoSuchProcess):
         return process.memory_info().rss
     return 0
 
 
-def disk_mb(folder: Path) -> float:
+def measure_disk_mb(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
 
 
@@ -128,7 +128,7 @@ def measure_rows() -> list[dict[str, Any]]:
                 options = ("--no-reference", "keep", "--workers", str(n_cores))
                 out = Path(folder) / f"out-{n_cores}"
                 build = run_build([f"generic={mapping}"], out, *options, cores=cores[:n_cores])
-                measured.append({"cores": n_cores, "raw_mb": disk_mb(Path(folder) / "raw"), **build})
+                measured.append({"cores": n_cores, "raw_mb": measure_disk_mb(Path(folder) / "raw"), **build})
             assert measured[-1]["content_hash"] == measured[-2 if len(cores) > 1 else -1]["content_hash"]
     return measured
 

@@ -72,13 +72,13 @@ def judge_with_sandbox(submissions: Sequence[Submission]) -> list[bool]:
 
 
 def judge_with_grader(grader: Any, submissions: Sequence[Submission]) -> list[bool]:
-    samples = [{"input_output": json.dumps(_as_row(suite))} for _, suite in submissions]
+    samples = [{"input_output": json.dumps(convert_suite(suite))} for _, suite in submissions]
     programs = [[program.source] for program, _ in submissions]
     codes = grader.evaluate_generations(samples, programs, num_process_evaluate=1, timeout=GRADER_SECONDS)
     return [bool(all(code > 0 for code in codes[index][0])) for index in range(len(submissions))]
 
 
-def _as_row(suite: Suite) -> dict[str, Any]:
+def convert_suite(suite: Suite) -> dict[str, Any]:
     inputs = ["\n".join(json.dumps(argument) for argument in json.loads(case.input)) for case in suite.cases]
     return {"inputs": inputs, "outputs": [case.expected for case in suite.cases], "fn_name": suite.entry_point}
 

@@ -4,9 +4,9 @@
     python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     # default: 5000 and 100000, all engines
 
 Each engine runs in its own process on the same file, and takes texts in order: a row that matches a kept one is removed
-and counts as its duplicate. The corpora are synthetic statements of words with Zipf frequencies, two fifths of them
-mutations of others. Rates are per second of CPU time, of all threads together. True pairs follow from sets of strings:
-up to 5,000 documents from all pairs, above that from each mutation and its original.
+as its duplicate. The corpora are synthetic statements of words with Zipf frequencies, two fifths of them
+mutations of others. Rates are per second of CPU time, of all threads together. True pairs have enough
+common shingles: of all pairs in up to 5,000 documents, above that of each mutation and its original.
 
     recall     share of the pairs with Jaccard similarity >= 0.7 of which at least one row is removed
     precision  share of the removed rows with Jaccard similarity >= 0.7 to the row kept instead
@@ -46,15 +46,15 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
     weights = list(accumulate(1 / (rank + 3) for rank in range(len(vocabulary))))
     common = [" ".join(rng.choices(vocabulary, cum_weights=weights, k=rng.randint(8, 25))) for _ in range(60)]
 
-    def original() -> str:
+    def make_statement() -> str:
         words = rng.choices(vocabulary, cum_weights=weights, k=rng.randint(120, 400))
         for index in range(12, len(words), 17):
             words[index] += rng.choice((".", ",", ".\n", ":", ".\n\n"))
-        for _ in range(rng.randint(0, 3)):  # sentences that many statements share, such as constraints
+        for _ in range(rng.randint(0, 3)):  # common sentences, such as constraints
             words.insert(rng.randrange(len(words)), rng.choice(common))
         return " ".join(words)
 
-    def mutation(text: str) -> str:
+    def mutate(text: str) -> str:
         words = text.split(" ")
         kind = rng.randrange(5)
         if kind == 0:  # words replaced
@@ -62,7 +62,7 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
                 words[index] = rng.choice(vocabulary)
         elif kind == 1:  # layout changed
             words = [f"${word}$" if rng.random() < 0.05 else word.capitalize() for word in words]
-        elif kind == 2:  # end cut off
+        elif kind == 2:  # truncated
             words = words[: int(len(words) * rng.uniform(0.6, 0.99))]
         elif kind == 3:  # words added
             words += rng.choices(vocabulary, cum_weights=weights, k=rng.randint(5, 80))
@@ -77,9 +77,9 @@ def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]
         for row in range(documents):
             if recent and rng.random() < 0.42:
                 originals[row], text = recent[rng.randrange(len(recent))]
-                text = mutation(text)
+                text = mutate(text)
             else:
-                text = original()
+                text = make_statement()
                 # Sample the rows to mutate from the whole file without holding all of it in memory.
                 if len(recent) < 2_000:
                     recent.append((row, text))
@@ -95,25 +95,25 @@ def read_texts(path: Path) -> Iterator[str]:
             yield line[:-1].replace(LINE_END, "\n")
 
 
-def remove_plain(path: Path) -> Clusters:
+def remove_with_datasketch(path: Path) -> Clusters:
     """Use datasketch as in its documentation: a MinHash and an update for each shingle."""
     from datasketch import MinHash
 
     def sign(text: str) -> MinHash:
         signature = MinHash(num_perm=128)
-        for shingle in string_shingles(text):
+        for shingle in make_shingles(text):
             signature.update(shingle.encode())
         return signature
 
     return _remove_with_lsh(map(sign, read_texts(path)))
 
 
-def remove_bulk(path: Path) -> Clusters:
+def remove_with_datasketch_in_bulk(path: Path) -> Clusters:
     """Use the fastest interface of datasketch: signatures in bulk, and xxhash instead of SHA-1."""
     import xxhash
     from datasketch import MinHash
 
-    sets = ([shingle.encode() for shingle in string_shingles(text)] for text in read_texts(path))
+    sets = ([shingle.encode() for shingle in make_shingles(text)] for text in read_texts(path))
     return _remove_with_lsh(MinHash.generator(sets, num_perm=128, hashfunc=xxhash.xxh32_intdigest))
 
 
@@ -130,7 +130,7 @@ def _remove_with_lsh(signatures: Iterable[Any]) -> Clusters:
     return removed
 
 
-def remove_rensa(path: Path) -> Clusters:
+def remove_with_rensa(path: Path) -> Clusters:
     """Use rensa's R-MinHash in bulk and its LSH. Filter candidates by estimated similarity, as in its README."""
     from rensa import RMinHash, RMinHashLSH
 
@@ -139,18 +139,18 @@ def remove_rensa(path: Path) -> Clusters:
     removed = {}
     rows = enumerate(read_texts(path))
     while batch := list(islice(rows, 500)):
-        hashes = RMinHash.from_token_sets([list(string_shingles(text)) for _, text in batch], 128, 42)
+        hashes = RMinHash.from_token_sets([list(make_shingles(text)) for _, text in batch], 128, 42)
         for (row, _), signature in zip(batch, hashes, strict=True):
-            alike = [other for other in index.query(signature) if signature.jaccard(signatures[other]) >= THRESHOLD]
-            if alike:
-                removed[row] = min(alike)
+            similar = [other for other in index.query(signature) if signature.jaccard(signatures[other]) >= THRESHOLD]
+            if similar:
+                removed[row] = min(similar)
             else:
                 index.insert(row, signature)
                 signatures[row] = signature
     return removed
 
 
-def remove_gaoya(path: Path) -> Clusters:
+def remove_with_gaoya(path: Path) -> Clusters:
     """Use gaoya's index, which splits and hashes texts, and filters candidates by estimated similarity."""
     from gaoya.minhash import MinHashStringIndex
 
@@ -164,8 +164,8 @@ def remove_gaoya(path: Path) -> Clusters:
     return removed
 
 
-def remove_ours(path: Path) -> Clusters:
-    """Make the two calls that `curate build-dataset` makes."""
+def remove_with_curate(path: Path) -> Clusters:
+    """Call the two functions that `curate build-dataset` calls."""
     import numpy as np
 
     from curate.dedup.duplicates import find_duplicates
@@ -176,12 +176,12 @@ def remove_ours(path: Path) -> Clusters:
     load_kernel()  # before the measurement, like imports; a build does it after MIN_KERNEL_TEXTS rows
     suite = Suite(())
 
-    def problem(text: str) -> Problem:
+    def make_problem(text: str) -> Problem:
         return Problem("", "benchmark", text, suite, solutions=None, licence="")
 
     # The documents differ only in their texts.
-    same = problem("")
-    with create_temporary_sketches(map(problem, read_texts(path)), folder=path.parent) as sketches:
+    same = make_problem("")
+    with create_temporary_sketches(map(make_problem, read_texts(path)), folder=path.parent) as sketches:
         order = np.arange(len(sketches))
         found = list(find_duplicates(sketches, order, threshold=THRESHOLD, load=lambda row: same))
         numbers = sketches.number.tolist()
@@ -189,16 +189,16 @@ def remove_ours(path: Path) -> Clusters:
 
 
 ENGINES = {
-    "plain": remove_plain,
-    "bulk": remove_bulk,
-    "rensa": remove_rensa,
-    "gaoya": remove_gaoya,
-    "ours": remove_ours,
+    "plain": remove_with_datasketch,
+    "bulk": remove_with_datasketch_in_bulk,
+    "rensa": remove_with_rensa,
+    "gaoya": remove_with_gaoya,
+    "ours": remove_with_curate,
 }
 _PACKAGES = ("rensa", "gaoya")  # engines that the project does not depend on
 
 
-def string_shingles(text: str) -> set[str]:
+def make_shingles(text: str) -> set[str]:
     words = re.findall(r"\w+", text.lower())
     return {" ".join(words[start : start + 5]) for start in range(max(1, len(words) - 4))}
 
@@ -216,10 +216,10 @@ class Corpus:
         with path.open("rb") as file:
             self._starts = [0, *accumulate(map(len, file))]
 
-    def shingles(self, row: int) -> set[str]:
+    def read_shingles(self, row: int) -> set[str]:
         with self._path.open("rb") as file:
             file.seek(self._starts[row])
-            return string_shingles(file.readline().decode()[:-1].replace(LINE_END, "\n"))
+            return make_shingles(file.readline().decode()[:-1].replace(LINE_END, "\n"))
 
 
 def sample_pairs(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -229,11 +229,15 @@ def sample_pairs(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def find_true_pairs(corpus: Corpus, documents: int, originals: dict[int, int]) -> list[tuple[int, int]]:
-    """Return the pairs at or above the threshold: all of a small corpus; of a large one, mutations with originals."""
+    """Return the pairs at or above the threshold. In a large corpus, only pair each mutation with its original."""
     if documents > ALL_PAIRS_UP_TO:
         planted = sample_pairs(originals.items())
-        return [pair for pair in planted if jaccard(corpus.shingles(pair[0]), corpus.shingles(pair[1])) >= THRESHOLD]
-    sets = [corpus.shingles(row) for row in range(documents)]
+        return [
+            pair
+            for pair in planted
+            if jaccard(corpus.read_shingles(pair[0]), corpus.read_shingles(pair[1])) >= THRESHOLD
+        ]
+    sets = [corpus.read_shingles(row) for row in range(documents)]
     holders: dict[str, list[int]] = {}
     for row, found in enumerate(sets):
         for shingle in found:
@@ -265,13 +269,15 @@ def compare(documents: int, engines: Iterable[str]) -> Iterator[tuple[str, dict[
         pairs = find_true_pairs(corpus, documents, originals)
         for engine in engines:
             if engine in _PACKAGES and find_spec(engine) is None:
-                print(f"{engine} is left out; type: pip install {engine}", file=sys.stderr)
+                print(f"{engine} is missing and skipped; type: pip install {engine}", file=sys.stderr)
                 continue
             command = [sys.executable, "-m", "benchmarks.dedup", "--measure", engine, str(path)]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             removed: Clusters = dict(found["removed"])
             inspected = sample_pairs(removed.items())
-            right = sum(jaccard(corpus.shingles(row), corpus.shingles(kept)) >= THRESHOLD for row, kept in inspected)
+            right = sum(
+                jaccard(corpus.read_shingles(row), corpus.read_shingles(kept)) >= THRESHOLD for row, kept in inspected
+            )
             yield (
                 engine,
                 {

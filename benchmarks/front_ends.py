@@ -1,7 +1,7 @@
 """CPU time of a request in each process of `curate serve`:  python -m benchmarks.front_ends
 
-The workers sleep instead of judging: each is a socket of one other process, which reads a request, sleeps a millisecond
-and sends a judgement. The service answers /judge, with different numbers of front ends.
+Instead of workers, one process serves a socket per worker: it reads a request, sleeps for a millisecond and sends a
+judgement. The service answers /judge, with different numbers of front ends.
 """
 
 import heapq
@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import psutil
 
-from benchmarks.record import cpu_seconds, describe_machine, save_results
+from benchmarks.record import describe_machine, read_cpu_seconds, save_results
 from sandbox import Judgement, Sandbox, Verdict
 from sandbox.backends._workers import ResponseReader, SocketLane, WorkerBackend
 from sandbox.jail.channel import Channel
@@ -79,7 +79,7 @@ def sleep_and_respond(listeners: list[socket.socket]) -> None:
                 heapq.heappop(due)
 
 
-class SleepingLane(SocketLane):
+class SleepingWorkerClient(SocketLane):
     """The client of a sleeping worker."""
 
     layers: dict[str, str] = {}
@@ -90,7 +90,7 @@ class SleepingSandbox(Sandbox):
 
     def __init__(self, sockets: list[socket.socket]) -> None:
         reader = ResponseReader()
-        lanes = (SleepingLane(end, reader) for end in sockets)
+        lanes = (SleepingWorkerClient(end, reader) for end in sockets)
         backend = WorkerBackend(lambda *_: next(lanes), workers=len(sockets), isolation="full", memory_mb=1 << 20)
         self._limit_clamp = None
         self._backend = backend  # type: ignore[assignment]
@@ -117,7 +117,7 @@ def run_service(processes: int) -> Iterator[tuple[psutil.Process, int]]:
         for pair in pairs:
             pair[side].close()
 
-    def work() -> None:
+    def run_workers() -> None:
         close(0)
         sleep_and_respond([theirs for _, theirs in pairs])
 
@@ -128,7 +128,7 @@ def run_service(processes: int) -> Iterator[tuple[psutil.Process, int]]:
         box = SleepingSandbox([ours for ours, _ in pairs])
         server.serve(box, SETTINGS, listeners, lambda: os.write(writer, b"%d" % port))
 
-    pids = [fork(work), fork(serve)]
+    pids = [fork(run_workers), fork(serve)]
     close(0)
     close(1)
     try:
@@ -146,9 +146,9 @@ def measure_service(processes: int) -> dict[str, Any]:
         everyone = [dispatcher, *dispatcher.children()]
         responses = send_requests(port)
         count_accepted(responses, 1.0)
-        before = [cpu_seconds(process) for process in everyone]
+        before = [read_cpu_seconds(process) for process in everyone]
         n_requests = count_accepted(responses, SECONDS)
-        used = [cpu_seconds(process) - seconds for process, seconds in zip(everyone, before, strict=True)]
+        used = [read_cpu_seconds(process) - seconds for process, seconds in zip(everyone, before, strict=True)]
         responses.close()
     return {
         "processes": processes,

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.record import ROOT, describe_machine, save_results
-from benchmarks.tiny_training import PASSED, VLLM_ON_CPU, has_model, train_command
+from benchmarks.tiny_training import PASSED, VLLM_ON_CPU, has_model, make_train_command
 from train.run.metrics_log import read_metrics
 
 RUNS = ROOT / "runs" / "ingredients"
@@ -109,7 +109,7 @@ class Trial:
             *changes,
         )
         try:
-            run_command(*train_command(self.folder, settings, path))
+            run_command(*make_train_command(self.folder, settings, path))
         except subprocess.CalledProcessError:
             if not self.has_collapsed:
                 raise
@@ -139,7 +139,7 @@ class Trial:
 
 
 def prepare() -> None:
-    """Make the problems, the model and the band of solve rates."""
+    """Write the problems, the model and the band of solve rates."""
     data = RUNS / "data"
     if not (RUNS / "warm" / "tokenizer.json").exists():
         run_command(sys.executable, "examples/learn/aloud.py", str(data / "raw"))

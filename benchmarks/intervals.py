@@ -1,9 +1,9 @@
 """Coverage of the intervals of evaluations, and rate of false significance:  python -m benchmarks.intervals
 
 Solve rates of synthetic problems have Beta distributions. Their unevenness, the correlation of two samples of one
-problem, goes from 0 (equal rates) to 1 (always or never solved). For each setting of mean rate, unevenness and
-difference, the 95% intervals of pass@1 and of the difference of two models are compared with the true means. The usual
-interval, for comparison, is the mean +- Student's t times the standard error.
+problem, goes from 0 (equal rates) to 1 (always or never solved). Each setting has a mean rate, an unevenness
+and a difference. The benchmark compares the 95% intervals of pass@1, and of the difference of two models, with the true
+means. The usual interval, for comparison, is the mean +- Student's t times the standard error.
 
     single     mean rates from 0.02 to 0.5; those above are mirror images
     paired     mean rates from 0.02 to 0.98, differences of 0, 0.05 and 0.3. The second model has unrelated rates, or

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.record import ROOT, describe_machine, load_results, save_results
 from benchmarks.render.training import LEARN_LABELS
-from benchmarks.tiny_training import LEARN, Curve, pass_at_1_curve, plot_curves, save_plot
+from benchmarks.tiny_training import LEARN, Curve, plot_curves, read_pass_at_1_curve, save_plot
 from train.run.metrics_log import read_metrics
 
 SEEDS = (0, 1)
@@ -25,7 +25,7 @@ _COLORS = {"grpo_plus": "#1f5fa8", "grpo": "#c77d1a", "random": "#888888"}
 
 
 def run_seed(seed: int) -> dict[str, float]:
-    """Make the missing runs. Return the seconds of `make learn`, without comparisons; empty if a run existed."""
+    """Execute the missing runs. Return the seconds of `make learn`, without comparisons; empty if a run existed."""
     is_new = not (LEARN / f"seed-{seed}").exists()
     began = time.monotonic()
     _run(seed)
@@ -54,7 +54,7 @@ def read_runs() -> dict[str, Any]:
     curves: dict[str, dict[str, Curve]] = {name: {} for name in LEARN_LABELS}
     for seed in SEEDS:
         for name in LEARN_LABELS:
-            if curve := pass_at_1_curve(read_metrics(LEARN / f"seed-{seed}" / name)):
+            if curve := read_pass_at_1_curve(read_metrics(LEARN / f"seed-{seed}" / name)):
                 curves[name][str(seed)] = curve
     return {"curves": curves, "models": {str(seed): found for seed in SEEDS if (found := read_evaluations(seed))}}
 

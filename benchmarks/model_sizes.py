@@ -20,14 +20,14 @@ _SHAPES = {
 
 
 def save_qwen2_5(name: str, folder: Path, **changes: int) -> None:
-    """Write the configuration of a model, with some values changed."""
+    """Write the configuration of a model, with changed values."""
     from transformers import Qwen2Config
 
     Qwen2Config(**dict(zip(_COLUMNS, _SHAPES[name], strict=True)) | changes).save_pretrained(folder)
 
 
-def qwen2_5(name: str, *, minibatches: int = 2, kl: float = 0.0) -> ModelSize:
-    """Return the size of a model that is trained with activation checkpointing."""
+def load_qwen2_5_size(name: str, *, minibatches: int = 2, kl: float = 0.0) -> ModelSize:
+    """Return the size of a model, for training with activation checkpointing."""
     with TemporaryDirectory() as folder:
         save_qwen2_5(name, Path(folder))
         return build_model_size(

@@ -51,7 +51,7 @@ def start_cluster(nodes: int) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sleeping_submissions(count: int) -> Iterator[tuple[Program, Suite]]:
+def make_sleeping_submissions(count: int) -> Iterator[tuple[Program, Suite]]:
     source = f"import time; time.sleep({SLEEP_SECONDS}); print(input())"
     return ((Program(f"{source}  # {number}"), SUITE) for number in range(count))
 
@@ -59,9 +59,9 @@ def sleeping_submissions(count: int) -> Iterator[tuple[Program, Suite]]:
 def measure_weak_scaling(nodes: int) -> dict[str, float]:
     """Return the rate of a cluster, and its share of the rate without overhead."""
     with start_cluster(nodes) as address, Sandbox(backend="ray", address=address, workers=WORKERS) as box:
-        list(box.judge_many(sleeping_submissions(4 * box.workers)))  # starts all workers
+        list(box.judge_many(make_sleeping_submissions(4 * box.workers)))  # starts all workers
         started = time.perf_counter()
-        judged = list(box.judge_many(sleeping_submissions(PER_WORKER * box.workers)))
+        judged = list(box.judge_many(make_sleeping_submissions(PER_WORKER * box.workers)))
         seconds = time.perf_counter() - started
     assert all(judgement.accepted for _, judgement in judged)
     row = {"nodes": nodes, "workers": nodes * WORKERS, "per_second": len(judged) / seconds}
@@ -76,14 +76,14 @@ class SleepingBox:
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[tuple[JudgeRequest, Callable[[Judgement], None]]] = queue.SimpleQueue()
         for _ in range(CALLER_WORKERS):
-            threading.Thread(target=self._work, daemon=True).start()
+            threading.Thread(target=self._serve_requests, daemon=True).start()
 
     def submit(self, request: JudgeRequest, done: Callable[[Judgement], None]) -> None:
         self._requests.put((request, done))
 
     def close(self) -> None: ...
 
-    def _work(self) -> None:
+    def _serve_requests(self) -> None:
         while True:
             request, done = self._requests.get()
             time.sleep(float(request.program.source))
@@ -101,7 +101,7 @@ class SleepingSupervisor(NodeSupervisor):
 
 
 def measure_caller() -> list[dict[str, float]]:
-    """Return the CPU time of the calling process per submission, minus that of the idle process."""
+    """Return the CPU time of the calling process per submission, without its idle CPU time."""
     rows = []
     real, backend.NodeSupervisor = backend.NodeSupervisor, SleepingSupervisor  # type: ignore[misc]
     with start_cluster(CALLER_NODES) as address, Sandbox(backend="ray", address=address) as box:

@@ -38,12 +38,12 @@ def describe_machine() -> str:
     )
 
 
-def percentile_ms(seconds: Sequence[float], percent: int) -> float:
+def compute_percentile_ms(seconds: Sequence[float], percent: int) -> float:
     """Return a percentile in milliseconds."""
     return sorted(seconds)[percent * (len(seconds) - 1) // 100] * 1e3
 
 
-def cpu_seconds(process: psutil.Process) -> float:
+def read_cpu_seconds(process: psutil.Process) -> float:
     """Return the CPU seconds of a process, without its children."""
     times = process.cpu_times()
     return times.user + times.system

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.record import describe_machine, percentile_ms, save_results
+from benchmarks.record import compute_percentile_ms, describe_machine, save_results
 from sandbox import Case, Program, Sandbox, Suite
 
 ROUNDS = 20
@@ -129,7 +129,7 @@ def main() -> None:
         "machine": describe_machine(),
         "rounds": ROUNDS,
         "milliseconds": {
-            name: {f"p{p}": percentile_ms(seconds, p) for p in (50, 99)}
+            name: {f"p{p}": compute_percentile_ms(seconds, p) for p in (50, 99)}
             for name, seconds in measure_latencies().items()
         },
         "tests_per_second_and_core": {

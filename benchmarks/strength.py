@@ -3,9 +3,9 @@
 DATA holds the folders taco, synthetic1 and livecodebench, as the sources read them, and labels/SOURCE.jsonl with
 `reference_verdicts`, one for each solution of a row. The wrong programs are
 
-    submissions  solutions that the labels call wrong
+    submissions  solutions labeled wrong
     others       mutants of an accepted solution other than the reference
-    unseen       mutants of the reference that were not used for the selection
+    unseen       mutants of the reference held out from the selection
 
 The selection `strongest` uses up to 24 mutants of the reference; `blind` is the mean of 20 random selections.
 """
@@ -42,7 +42,7 @@ MIN_TESTS = 5
 
 @dataclass(frozen=True)
 class Subject:
-    """A problem, its accepted solutions (shortest first), those labelled wrong, and the names of its duplicates."""
+    """A problem, its accepted solutions (shortest first), wrong solutions, and the names of its duplicates."""
 
     problem: Problem
     accepted: tuple[Program, ...]

@@ -22,16 +22,16 @@ VLLM_ON_CPU = {
 Curve = Sequence[Sequence[float]]  # of step and value
 
 
-def seed_settings(seed: int) -> list[str]:
+def make_seed_settings(seed: int) -> list[str]:
     """Return the settings for the model, the problems and the seed of `make learn SEED=seed`."""
     folder = LEARN / f"seed-{seed}"
     return [f"model.path={folder / 'warm'}", f"data.dataset={folder / 'band'}", f"run.seed={seed}"]
 
 
-def train_command(
+def make_train_command(
     out: Path, settings: Iterable[str], config: Path = CONFIG, start: Sequence[str] = ("-m", "cli")
 ) -> list[str]:
-    """Return the command that makes or resumes a run.
+    """Return the command that starts or resumes a run.
 
     start: arguments with which Python starts curate
     """
@@ -44,8 +44,8 @@ def has_model(run: Path) -> bool:
     return (run / "model" / "config.json").exists()
 
 
-def pass_at_1_curve(metrics: Iterable[dict[str, Any]]) -> list[tuple[int, float]]:
-    """Return pass@1 by step, of the steps that were evaluated."""
+def read_pass_at_1_curve(metrics: Iterable[dict[str, Any]]) -> list[tuple[int, float]]:
+    """Return pass@1 of each evaluated step."""
     return [(line["step"], round(line[PASSED], 4)) for line in metrics if line.get(PASSED) is not None]
 
 
@@ -57,7 +57,7 @@ def plot_curves(axes: Any, curves: Iterable[Curve], *, color: str, **line: Any) 
         values = [[curve[step] for curve in by_step] for step in steps]
         axes.fill_between(steps, list(map(min, values)), list(map(max, values)), color=color, alpha=0.15, linewidth=0)
         axes.plot(steps, list(map(fmean, values)), color=color, **line)
-    axes.set(xlabel="step (256 answers)", ylim=(0, 1))
+    axes.set(xlabel="step (256 completions)", ylim=(0, 1))
     axes.grid(alpha=0.3)
 
 

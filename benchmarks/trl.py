@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from benchmarks.record import ROOT, describe_machine, save_results
-from benchmarks.tiny_training import LEARN, seed_settings, train_command
+from benchmarks.tiny_training import LEARN, make_seed_settings, make_train_command
 from train.run.metrics_log import read_metrics
 
 STEPS = 8
@@ -39,7 +39,7 @@ PROMPTS, COMPLETIONS, MAX_TOKENS = 16, 16, 96  # completions of each prompt, tok
 
 
 def train_with_trl(out: Path) -> None:
-    """Train with TRL and save the model. Print a line after each step, and finally the tokens of each batch."""
+    """Train with TRL and save the model. Print a line after each step, and at the end the token count of each batch."""
     import datasets
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
@@ -102,11 +102,11 @@ def run_trl(out: Path) -> dict[str, float]:
 
 def run_curate(out: Path, pipeline: Sequence[str], steps: int = STEPS + AHEAD) -> dict[str, float]:
     settings = [
-        *seed_settings(0), f"run.steps={steps}", "rollout.online_filter=false", "evaluation.dataset=",
+        *make_seed_settings(0), f"run.steps={steps}", "rollout.online_filter=false", "evaluation.dataset=",
         "run.checkpoint_steps=1000", f"rollout.prompts={PROMPTS}", f"rollout.completions={COMPLETIONS}",
         f"stages.0.max_tokens={MAX_TOKENS}", *pipeline,
     ]  # fmt: skip
-    _, found = time_steps(train_command(out, settings))
+    _, found = time_steps(make_train_command(out, settings))
     lines = [line for line in read_metrics(out) if "step_time" in line]
     mean_lengths = [line["completions/mean_length"] for line in lines[1:STEPS]]
     return {"tokens": sum(mean_lengths) * PROMPTS * COMPLETIONS, **found}

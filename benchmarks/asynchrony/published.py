@@ -8,7 +8,7 @@ included; this is assumed for mathematics, and 12,000 for code.
 
 from typing import Any
 
-from benchmarks.model_sizes import qwen2_5
+from benchmarks.model_sizes import load_qwen2_5_size
 from benchmarks.record import load_results, save_results
 from train.planning.engine import H100, estimate_engine_timings, estimate_learner_timings
 from train.planning.simulate import SYNC, Layout, LogNormalLengths, TrainingMode, Workload, simulate
@@ -28,7 +28,7 @@ def simulate_areal(name: str) -> dict[str, Any]:
     In an asynchronous run, a quarter of the GPUs trains; in a synchronous one, all GPUs sample and train in turn.
     """
     gpus, tensor_parallel, mean, bound, steps, *hours = _AREAL[name]
-    model = qwen2_5(name, minibatches=4)
+    model = load_qwen2_5_size(name, minibatches=4)
     workload = Workload(512, 16, 270, LogNormalLengths.with_mean(mean, limit=27_648))
     simulated = []
     for mode in (SYNC, TrainingMode("async", bound)):

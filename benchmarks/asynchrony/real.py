@@ -4,7 +4,7 @@
 
 The engine sleeps SLEEP_SECONDS after each step, so it is the bottleneck, as with long completions. Rewards are computed
 on the learner's core. The simulation uses the speeds of engine and learner in the synchronous run, and the lengths of
-completions in an asynchronous run. Step times are means, because long completions are rare and stall a pipeline.
+completions in an asynchronous run. Step times are means, because rare long completions stall a pipeline.
 
 Engines keep sampling while a run evaluates. So each mode has two runs: one with evaluations measures the steps until
 pass@1 reaches GOAL, and one without them measures the time of a step.
@@ -26,7 +26,7 @@ import numpy as np
 import psutil
 
 from benchmarks.record import ROOT, describe_machine, load_results, save_results
-from benchmarks.tiny_training import LEARN, VLLM_ON_CPU, pass_at_1_curve, seed_settings, train_command
+from benchmarks.tiny_training import LEARN, VLLM_ON_CPU, make_seed_settings, make_train_command, read_pass_at_1_curve
 from train.asynchronous.events import ResultReceived
 from train.asynchronous.journal import FOLDER, read_events
 from train.asynchronous.messages import unpack_tokens
@@ -73,7 +73,7 @@ def train(name: str, mode: TrainingMode, *, evaluates: bool) -> Path:
     """Run or resume a training run, and return its folder."""
     folder = RUNS / (f"{name}-evaluated" if evaluates else name)
     settings = [
-        *seed_settings(0),
+        *make_seed_settings(0),
         f"evaluation.dataset={LEARN / 'data' / 'held_out' if evaluates else ''}",
         "evaluation.every_steps=5",
         f"run.steps={STEPS}",
@@ -89,7 +89,7 @@ def train(name: str, mode: TrainingMode, *, evaluates: bool) -> Path:
     if mode.pipeline == "async":
         settings.append(f"rollout.staleness={mode.staleness}")
     process = subprocess.Popen(
-        train_command(folder, settings),
+        make_train_command(folder, settings),
         cwd=ROOT,
         env={**os.environ, **_ENVIRONMENT},
         preexec_fn=lambda: os.sched_setaffinity(0, {0}),
@@ -121,15 +121,15 @@ def _pin_engines(pid: int, stop: threading.Event) -> None:
 
 def find_steps_to_goal(folder: Path) -> int | None:
     """Return the first step at which pass@1 reached the goal; None if it did not."""
-    return next((step for step, passed in pass_at_1_curve(read_metrics(folder)) if passed >= GOAL), None)
+    return next((step for step, passed in read_pass_at_1_curve(read_metrics(folder)) if passed >= GOAL), None)
 
 
 def read_measured_steps(folder: Path) -> list[dict[str, Any]]:
     return [line for line in read_metrics(folder) if "step_time" in line][_WARM_UP_STEPS:]
 
 
-def read_speed(folder: Path) -> dict[str, float]:
-    """Return the means over a run's steps of their seconds, idle shares, and staleness."""
+def read_step_means(folder: Path) -> dict[str, float]:
+    """Return the mean step time, idle shares and staleness of the measured steps."""
     metrics = {
         "step_seconds": "step_time",
         "learner_idle_share": "idle/trainer",
@@ -184,7 +184,7 @@ def main() -> None:
     for name, mode in _MODES.items():
         began = time.monotonic()
         folders = [train(name, mode, evaluates=evaluates) for evaluates in (False, True)]
-        run, goal = read_speed(folders[0]), find_steps_to_goal(folders[1])
+        run, goal = read_step_means(folders[0]), find_steps_to_goal(folders[1])
         seconds = goal and round(goal * run["step_seconds"], 1)
         real["runs"][name] = {"seconds_to_goal": seconds, "steps_to_goal": goal, **run}
         print(name, real["runs"][name], f"in {time.monotonic() - began:.0f} s", flush=True)

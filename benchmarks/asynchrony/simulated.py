@@ -2,15 +2,15 @@
 
     python -m benchmarks.asynchrony.simulated     # some minutes on one core; finished parts are kept
 
-Batches have 128 x 16 completions of at most 32K tokens, on average 9,000 for the 1.5B and 12,000 for the 14B, whose
-engines have two GPUs. Lengths are log-normal with sigma 0.9: AReaL (arXiv:2505.24298) and DeepCoder describe a heavy
+Batches have 128 x 16 completions of at most 32K tokens, on average 9,000 for the 1.5B and 12,000 for the 14B. Engines
+of the 14B have two GPUs. Lengths are log-normal with sigma 0.9: AReaL (arXiv:2505.24298) and DeepCoder describe a heavy
 tail. The mean length of DeepCoder's completions grew from 8K to 17.5K tokens, under limits of 16K and 32K. All other
 assumptions are those of train/planning/engine.py and simulate.py.
 """
 
 from collections.abc import Iterator
 
-from benchmarks.model_sizes import qwen2_5
+from benchmarks.model_sizes import load_qwen2_5_size
 from benchmarks.record import describe_machine, load_results, save_results
 from train.planning.engine import H100, ModelSize
 from train.planning.simulate import LogNormalLengths, TrainingMode, Workload
@@ -27,7 +27,7 @@ def make_workload(mean_tokens: int, limit: int = 32_768) -> Workload:
 
 def make_cases() -> Iterator[tuple[str, ModelSize, GpuCluster, Workload, TrainingMode]]:
     """Yield the name and the arguments of each simulation."""
-    small, large = qwen2_5("1.5B"), qwen2_5("14B")
+    small, large = load_qwen2_5_size("1.5B"), load_qwen2_5_size("14B")
     for gpus in GPUS:
         for mode in (*MODES, NOT_INTERRUPTED):
             yield f"1.5B, {gpus} GPUs, {mode}", small, GpuCluster(H100, gpus), make_workload(9_000), mode

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu.learner import ENGINE, GIB, LEARNER, plan_memory
-from benchmarks.gpu.setup import Work, draw_token_ids, make_sequence, open_learner, time_call, update
+from benchmarks.gpu.setup import CheckEnvironment, draw_token_ids, make_sequence, open_learner, time_call, update
 from train.learning.learner import Learner
 from train.learning.policy import load_hf_config
 from train.learning.sequences import TrainingSequence
@@ -32,8 +32,8 @@ START_SECONDS = 600.0  # above the time limit of the check
 TRAINED_ANSWERS = 64  # of the sampled completions
 
 
-def main(work: Work) -> None:
-    run = work.make_config()
+def main(check: CheckEnvironment) -> None:
+    run = check.make_config()
     learner, engines, before = open_learner(run), [], measure_free_bytes()
 
     def start() -> VllmSampler:
@@ -41,34 +41,34 @@ def main(work: Work) -> None:
         return engines[0]
 
     seconds, sampler = time_call(lambda: SamplerThread(start, seconds=START_SECONDS))
-    pair = Pair(work, learner, sampler, engines[0])
+    pair = Pair(check, learner, sampler, engines[0])
     cache, used = pair.engine._engine.vllm_config.cache_config, before - measure_free_bytes()
     n_tokens = cache.num_gpu_blocks * cache.block_size
-    work.report(start_seconds=seconds, cache_tokens=n_tokens)
-    with work.catch_errors():
+    check.report(start_seconds=seconds, cache_tokens=n_tokens)
+    with check.catch_errors():
         planned, text_config = plan_memory(run, ENGINE), load_hf_config(run.model.path).get_text_config()
         held = planned["weights"] + n_tokens * cache_bytes_per_token(text_config, 2)
-        share = 0.0 if work.on_cpu else run.engine.memory_share * torch.cuda.mem_get_info()[1]
-        work.report(overhead_of_plan=(share - held) / planned["overhead"] if share else None)
-    with work.catch_errors():
+        share = 0.0 if check.on_cpu else run.engine.memory_share * torch.cuda.mem_get_info()[1]
+        check.report(overhead_of_plan=(share - held) / planned["overhead"] if share else None)
+    with check.catch_errors():
         seconds, metrics = time_call(lambda: publish(learner, sampler, 1, pair.make_probe(), max_error=ANY_ERROR))
-        work.report(load_seconds=seconds, prompt_parity=metrics[PARITY_METRIC])
-    with work.catch_errors():
-        work.report(sampled_parity=pair.measure_parity(1))
+        check.report(load_seconds=seconds, prompt_parity=metrics[PARITY_METRIC])
+    with check.catch_errors():
+        check.report(sampled_parity=pair.measure_parity(1))
     tokens_per_second, answers = pair.sample()
-    work.report(tokens_per_second=tokens_per_second)
+    check.report(tokens_per_second=tokens_per_second)
     batch = [
         make_sequence(each.prompt_ids, each.token_ids, random.choice((-1.0, 1.0)), each.logprobs)
         for each in answers[:TRAINED_ANSWERS]
     ]
-    with work.catch_errors():
+    with check.catch_errors():
         metrics = update(learner, batch)
-        work.report(mismatch_kl=metrics["mismatch/kl"], grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
-    with work.catch_errors():
+        check.report(mismatch_kl=metrics["mismatch/kl"], grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
+    with check.catch_errors():
         pair.take_turns(batch, used, plan_memory(run, LEARNER)["sleeping engine"])
-    with work.catch_errors():
+    with check.catch_errors():
         pair.train_while_sampling(batch, tokens_per_second)
-    with work.catch_errors():
+    with check.catch_errors():
         pair.load_in_flight()
     sampler.close()
     learner.close()
@@ -77,18 +77,18 @@ def main(work: Work) -> None:
 class Pair:
     """A learner and an engine, which runs in its SamplerThread."""
 
-    def __init__(self, work: Work, learner: Learner, sampler: SamplerThread, engine: VllmSampler) -> None:
-        self.work, self.learner, self.sampler, self.engine = work, learner, sampler, engine
-        rng, sizes = random.Random(0), work.sizes
+    def __init__(self, check: CheckEnvironment, learner: Learner, sampler: SamplerThread, engine: VllmSampler) -> None:
+        self.check, self.learner, self.sampler, self.engine = check, learner, sampler, engine
+        rng, sizes = random.Random(0), check.sizes
         self.prompts = [draw_token_ids(rng, sizes.shape, sizes.prompt_tokens // 2) for _ in range(sizes.groups)]
 
     def sample(self) -> tuple[float, list[SampledCompletion]]:
         """Return tokens per second, and all completions of the prompts."""
-        seeded = [(ids, seed) for ids in self.prompts for seed in range(self.work.sizes.group_answers)]
-        sampling = SamplingParams(1.0, 1.0, self.work.sizes.answer_tokens, logprobs=True)
+        seeded = [(ids, seed) for ids in self.prompts for seed in range(self.check.sizes.group_answers)]
+        sampling = SamplingParams(1.0, 1.0, self.check.sizes.answer_tokens, logprobs=True)
         began = time.monotonic()
         answers = [answer for _, answer in self.sampler.sample(seeded, sampling)]
-        seconds = time.monotonic() - began  # without concurrent work of the learner
+        seconds = time.monotonic() - began  # without concurrent updates
         completions = [answer for answer in answers if isinstance(answer, SampledCompletion)]
         assert len(completions) == len(seeded), answers
         return sum(completion.n_tokens for completion in completions) / seconds, completions
@@ -110,16 +110,16 @@ class Pair:
         used      bytes that the engine allocated at its start
         may_keep  planned bytes of a sleeping engine
         """
-        on_cpu, before = self.work.on_cpu, measure_free_bytes()
+        on_cpu, before = self.check.on_cpu, measure_free_bytes()
         self.sampler.sleep()
         lent = measure_free_bytes() - before
         kept = (used - lent) / may_keep
-        self.work.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
+        self.check.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
         update(self.learner, batch)
         probe = self.make_probe()
         seconds, _ = time_call(lambda: publish(self.learner, self.sampler, 2, probe, max_error=ANY_ERROR))
-        self.work.report(wake_seconds=seconds, woken_parity=self.measure_parity(2))
-        self.work.report(not_regained_gib=None if on_cpu else (before - measure_free_bytes()) / GIB)
+        self.check.report(wake_seconds=seconds, woken_parity=self.measure_parity(2))
+        self.check.report(not_regained_gib=None if on_cpu else (before - measure_free_bytes()) / GIB)
 
     def train_while_sampling(self, batch: Sequence[TrainingSequence], alone: float) -> None:
         """Make updates while the engine samples, as in one-off.
@@ -135,11 +135,11 @@ class Pair:
             time_call(lambda: update(self.learner, batch))
             n_updates += 1
         kept = speeds[0] / alone, n_updates * seconds / (time.monotonic() - began)
-        self.work.report(sampling_kept=kept[0], training_kept=kept[1], overlap_gain=sum(kept))
+        self.check.report(sampling_kept=kept[0], training_kept=kept[1], overlap_gain=sum(kept))
 
     def load_in_flight(self) -> None:
         """Start completions with noisy weights, and load the learner's when half of the tokens are sampled."""
-        n_tokens, seconds = self.work.sizes.answer_tokens // 2, []
+        n_tokens, seconds = self.check.sizes.answer_tokens // 2, []
         sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
 
         def sample_with_load() -> list[SampledCompletion]:
@@ -167,8 +167,8 @@ class Pair:
                     [exp(min(abs(a - b), 50.0)) for sampled_by, a, b in tokens if sampled_by == version]
                 )
         before, after = ([error for by_token in errors[version] for error in by_token] for version in (3, 4))
-        self.work.report(flight_load_seconds=seconds[0], flight_parity=fmean(after), flight_contrast=fmean(before))
-        self.work.report(flight_first_parity=fmean(by_token[0] for by_token in errors[4]))
+        self.check.report(flight_load_seconds=seconds[0], flight_parity=fmean(after), flight_contrast=fmean(before))
+        self.check.report(flight_first_parity=fmean(by_token[0] for by_token in errors[4]))
 
 
 def _add_noise(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:

@@ -8,7 +8,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from benchmarks.gpu.setup import SMALL, Work, make_model, make_small_batch, open_learner, update
+from benchmarks.gpu.setup import SMALL, CheckEnvironment, make_model, make_small_batch, open_learner, update
 from train.learning.attention import packed_attention
 from train.learning.logprob import compute_logprob_and_entropy
 
@@ -17,15 +17,15 @@ HEADS, KEY_HEADS, WIDTH = 12, 2, 128  # of the 1.5B
 TOKENS, HIDDEN, WORDS = 1100, 128, 1024  # of a head, with more tokens than a chunk
 
 
-def main(work: Work) -> None:
-    device = "cpu" if work.on_cpu else "cuda"
+def main(check: CheckEnvironment) -> None:
+    device = "cpu" if check.on_cpu else "cuda"
     for dtype, name in ((torch.bfloat16, "attention_bf16_error"), (torch.float32, "attention_fp32_error")):
-        with work.catch_errors():
-            work.report(**{name: max(_measure_attention_error(dtype, device, window) for window in (None, 100))})
-    with work.catch_errors():
-        _report_logprobs(work, device)
-    with work.catch_errors():
-        _report_update(work)
+        with check.catch_errors():
+            check.report(**{name: max(_measure_attention_error(dtype, device, window) for window in (None, 100))})
+    with check.catch_errors():
+        _report_logprobs(check, device)
+    with check.catch_errors():
+        _report_update(check)
 
 
 def _measure_attention_error(dtype: torch.dtype, device: str, window: int | None) -> float:
@@ -38,10 +38,10 @@ def _measure_attention_error(dtype: torch.dtype, device: str, window: int | None
 
     exact = _compute_gradients(attend, tensors, torch.float32, "cpu")
     ours = _compute_gradients(attend, tensors, dtype, device)
-    return max(map(_error, ours, exact))
+    return max(map(_measure_error, ours, exact))
 
 
-def _report_logprobs(work: Work, device: str) -> None:
+def _report_logprobs(check: CheckEnvironment, device: str) -> None:
     torch.manual_seed(0)
     tensors, targets_T = [torch.randn(TOKENS, HIDDEN), torch.randn(WORDS, HIDDEN) / 8], torch.randint(WORDS, (TOKENS,))
 
@@ -50,7 +50,7 @@ def _report_logprobs(work: Work, device: str) -> None:
 
     exact, ours = (_compute_gradients(score, tensors, torch.bfloat16, each) for each in ("cpu", device))
     logp_error = (ours[0] - exact[0]).abs().max().item()
-    work.report(exact_logprob_error=logp_error, exact_gradient_error=max(map(_error, ours[1:], exact[1:])))
+    check.report(exact_logprob_error=logp_error, exact_gradient_error=max(map(_measure_error, ours[1:], exact[1:])))
 
 
 def _compute_gradients(
@@ -64,22 +64,22 @@ def _compute_gradients(
     return [tensor.detach().float().cpu() for tensor in (values, *gradients)]
 
 
-def _error(ours: Tensor, exact: Tensor) -> float:
+def _measure_error(ours: Tensor, exact: Tensor) -> float:
     return ((ours - exact).abs().max() / exact.abs().max()).item()
 
 
-def _report_update(work: Work) -> None:
+def _report_update(check: CheckEnvironment) -> None:
     """Compare updates of a small model: the new weights in float32, and the gradient in half precision."""
     steps, norms, has_gpu = [], [], torch.cuda.is_available()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small"
         make_model(path, SMALL, "cpu")
         for dtype, here in (("float32", False), ("float32", has_gpu), ("bfloat16", has_gpu)):
-            run = work.make_config(path, row_tokens=512, dtype=dtype)
+            run = check.make_config(path, row_tokens=512, dtype=dtype)
             with mock.patch("torch.cuda.is_available", lambda here=here: here):
                 learner = open_learner(run)
             norms.append(update(learner, make_small_batch())["grad_norm"])
             weights = [weight.flatten().float().cpu() for _, weight in learner.export_weights()]
             steps.append(torch.cat(weights) / run.optimizer.learning_rate)
             learner.close()
-    work.report(fused_step_error=(steps[1] - steps[0]).abs().mean().item(), update_error=abs(norms[2] / norms[0] - 1))
+    check.report(fused_step_error=(steps[1] - steps[0]).abs().mean().item(), update_error=abs(norms[2] / norms[0] - 1))

@@ -1,4 +1,4 @@
-"""An update of the 1.5B model at 20K tokens a row: its speed, its memory against the plan, and the snapshot."""
+"""An update of the 1.5B model with rows of 20K tokens: speed, memory compared with the plan, and the snapshot."""
 
 import random
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import psutil
 import torch
 
-from benchmarks.gpu.setup import Work, draw_token_ids, make_sequence, open_learner, time_call, update
+from benchmarks.gpu.setup import CheckEnvironment, draw_token_ids, make_sequence, open_learner, time_call, update
 from train.config import Config
 from train.learning.flops import count_forward_flops, count_training_flops
 from train.learning.learner import Learner
@@ -21,47 +21,47 @@ LEARNER, ENGINE, HOST = "each of 1 GPUs", "engine on that GPU", "first machine" 
 _NOT_OF_LEARNER = ("overhead", "sleeping engine")  # purposes of LEARNER outside torch's memory
 
 
-def main(work: Work) -> None:
-    run, sizes = work.make_config(), work.sizes
+def main(check: CheckEnvironment) -> None:
+    run, sizes = check.make_config(), check.sizes
     seconds, learner = time_call(lambda: open_learner(run))
-    work.report(load_seconds=seconds)
-    batch = make_full_rows(work, ROWS)
+    check.report(load_seconds=seconds)
+    batch = make_full_rows(check, ROWS)
     lengths = [(sizes.prompt_tokens, [(sizes.row_tokens - sizes.prompt_tokens) // n] * n) for n in ROWS]
     n_tokens = sum(prompt + sum(answers) for prompt, answers in lengths)
-    with work.catch_errors():
+    with check.catch_errors():
         learner.compute_logprobs(batch[:1])  # selects kernels
         seconds, by_learner = time_call(lambda: learner.compute_logprobs(batch))
-        work.report(forward_tokens_per_second=n_tokens / seconds)
+        check.report(forward_tokens_per_second=n_tokens / seconds)
         pairs = zip(batch, by_learner, strict=True)
         batch = [make_sequence(each.prompt_ids, each.token_ids, each.reward, logp_T.tolist()) for each, logp_T in pairs]
-    with work.catch_errors():
+    with check.catch_errors():
         seconds, metrics = time_update(learner, batch)
-        work.report(update_tokens_per_second=n_tokens / seconds, repeated_kl=metrics["mismatch/kl"])
-        work.report(grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
+        check.report(update_tokens_per_second=n_tokens / seconds, repeated_kl=metrics["mismatch/kl"])
+        check.report(grad_norm=metrics["grad_norm"], skipped=metrics["skipped"])
         flops = count_training_flops(count_forward_flops(load_hf_config(run.model.path)), run).compute_total(lengths)
-        peak = 0.0 if work.on_cpu else get_peak_flops(torch.cuda.get_device_name())
-        work.report(update_mfu=flops / seconds / peak if peak else None)
-    with work.catch_errors():
-        report_peak(work, run)
+        peak = 0.0 if check.on_cpu else get_peak_flops(torch.cuda.get_device_name())
+        check.report(update_mfu=flops / seconds / peak if peak else None)
+    with check.catch_errors():
+        report_peak(check, run)
         planned = sum(size for purpose, size in plan_memory(run, LEARNER).items() if purpose != "sleeping engine")
-        free, total = (0, 0) if work.on_cpu else torch.cuda.mem_get_info()
-        work.report(device_of_plan=(total - free) / planned if total else None)
-    with work.catch_errors():
+        free, total = (0, 0) if check.on_cpu else torch.cuda.mem_get_info()
+        check.report(device_of_plan=(total - free) / planned if total else None)
+    with check.catch_errors():
         free = psutil.virtual_memory().available
-        work.report(first_hold_seconds=time_call(learner.snapshot)[0])
-        held = None if work.on_cpu else free - psutil.virtual_memory().available
-        work.report(held_of_plan=held and held / (plan_memory(run, HOST)["checkpoint copies"] / 2))
+        check.report(first_hold_seconds=time_call(learner.snapshot)[0])
+        held = None if check.on_cpu else free - psutil.virtual_memory().available
+        check.report(held_of_plan=held and held / (plan_memory(run, HOST)["checkpoint copies"] / 2))
         update(learner, batch[:1])
-        work.report(hold_seconds=time_call(learner.snapshot)[0])
+        check.report(hold_seconds=time_call(learner.snapshot)[0])
     learner.close()
 
 
-def make_full_rows(work: Work, rows: Sequence[int]) -> list[TrainingSequence]:
+def make_full_rows(check: CheckEnvironment, rows: Sequence[int]) -> list[TrainingSequence]:
     """Return random completions that fill packed rows.
 
     rows: number of completions in each
     """
-    rng, sizes, made = random.Random(0), work.sizes, []
+    rng, sizes, made = random.Random(0), check.sizes, []
     for n_answers in rows:
         prompt = draw_token_ids(rng, sizes.shape, sizes.prompt_tokens)
         answers = (
@@ -82,11 +82,11 @@ def time_update(learner: Learner, batch: Sequence[TrainingSequence]) -> tuple[fl
     return time_call(lambda: update(learner, batch))[0], metrics
 
 
-def report_peak(work: Work, run: Config) -> None:
+def report_peak(check: CheckEnvironment, run: Config) -> None:
     """Report the peak of torch's memory against the plan for the learner alone."""
     planned = sum(size for purpose, size in plan_memory(run, LEARNER).items() if purpose not in _NOT_OF_LEARNER)
-    peak = None if work.on_cpu else torch.cuda.max_memory_allocated()
-    work.report(peak_gib=peak and peak / GIB, peak_of_plan=peak and peak / planned)
+    peak = None if check.on_cpu else torch.cuda.max_memory_allocated()
+    check.report(peak_gib=peak and peak / GIB, peak_of_plan=peak and peak / planned)
 
 
 def plan_memory(run: Config, role: str) -> dict[str, float]:

@@ -6,26 +6,26 @@ import subprocess
 import psutil
 import torch
 
-from benchmarks.gpu.setup import Work, make_model, time_call
+from benchmarks.gpu.setup import CheckEnvironment, make_model, time_call
 
 
-def main(work: Work) -> None:
-    host, disk = psutil.virtual_memory().available / 2**30, shutil.disk_usage(work.folder).free / 2**30
-    if work.on_cpu:
-        work.report(gpu=None, driver=None, free_share=None, host_free_gib=None, disk_free_gib=None)
+def main(check: CheckEnvironment) -> None:
+    host, disk = psutil.virtual_memory().available / 2**30, shutil.disk_usage(check.folder).free / 2**30
+    if check.on_cpu:
+        check.report(gpu=None, driver=None, free_share=None, host_free_gib=None, disk_free_gib=None)
     else:
         free, total = torch.cuda.mem_get_info()
-        work.report(gpu=torch.cuda.get_device_name(), driver=_read_driver_version(), free_share=free / total)
-        work.report(host_free_gib=host, disk_free_gib=disk)
-    work.report(torch=torch.__version__)
-    seconds, _ = time_call(lambda: make_model(work.model, work.sizes.shape, "cpu" if work.on_cpu else "cuda"))
-    work.report(model_seconds=seconds)
-    with work.catch_errors():
+        check.report(gpu=torch.cuda.get_device_name(), driver=_read_driver_version(), free_share=free / total)
+        check.report(host_free_gib=host, disk_free_gib=disk)
+    check.report(torch=torch.__version__)
+    seconds, _ = time_call(lambda: make_model(check.model, check.sizes.shape, "cpu" if check.on_cpu else "cuda"))
+    check.report(model_seconds=seconds)
+    with check.catch_errors():
         import vllm
 
-        work.report(vllm=vllm.__version__)
-        settings = vllm.EngineArgs(model=str(work.model), max_model_len=1024).create_engine_config()
-        work.report(runner="V2" if settings.use_v2_model_runner else "V1")
+        check.report(vllm=vllm.__version__)
+        settings = vllm.EngineArgs(model=str(check.model), max_model_len=1024).create_engine_config()
+        check.report(runner="V2" if settings.use_v2_model_runner else "V1")
 
 
 def _read_driver_version() -> str:

@@ -12,29 +12,29 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu.setup import FULL, SMALL, Work, make_model, make_small_batch, open_learner, update
+from benchmarks.gpu.setup import FULL, SMALL, CheckEnvironment, make_model, make_small_batch, open_learner, update
 
 RANKS = 2
 
 
-def main(work: Work) -> None:
+def main(check: CheckEnvironment) -> None:
     made: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         model, out = Path(folder) / "small", Path(folder) / "made.json"
         make_model(model, SMALL, "cpu")
         torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
         for launcher in ([], torchrun):
-            subprocess.run([work.python, *launcher, "-m", "benchmarks.gpu.ranks", str(model), str(out)], check=True)
+            subprocess.run([check.python, *launcher, "-m", "benchmarks.gpu.ranks", str(model), str(out)], check=True)
             made.append(json.loads(out.read_text()))
     alone, shared = made
     errors = (abs(shared["sums"][name] - total) / (total + 1) for name, total in alone["sums"].items())
-    work.report(grad_norm_error=abs(shared["norm"] / alone["norm"] - 1), weights_error=max(errors))
-    work.report(held_share=shared["held"] / alone["held"] if alone["held"] else None)
+    check.report(grad_norm_error=abs(shared["norm"] / alone["norm"] - 1), weights_error=max(errors))
+    check.report(held_share=shared["held"] / alone["held"] if alone["held"] else None)
 
 
 def make_update(model: Path, out: Path) -> None:
     """Make an update as one rank; rank 0 writes the result."""
-    learner = open_learner(Work(model.parent, FULL, sys.executable).make_config(model, row_tokens=512))
+    learner = open_learner(CheckEnvironment(model.parent, FULL, sys.executable).make_config(model, row_tokens=512))
     if learner.rank:
         learner.serve_calls()
         return

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.setup import Work
+from benchmarks.gpu.setup import CheckEnvironment
 from curate.recipes.toml_writer import to_toml
 from train.config import as_table, with_overrides
 from train.run.checkpoint import list_checkpoints
@@ -23,34 +23,34 @@ CHANGES = (
 )  # fmt: skip
 
 
-def main(work: Work) -> None:
-    folder, path = work.folder / "run", write_configuration(work)
-    command = [work.python, "-W", "ignore", "-m", "cli", "train", str(path), "--out", str(folder)]
+def main(check: CheckEnvironment) -> None:
+    folder, path = check.folder / "run", write_configuration(check)
+    command = [check.python, "-W", "ignore", "-m", "cli", "train", str(path), "--out", str(folder)]
     shutil.rmtree(folder, ignore_errors=True)  # of a killed check
     try:
-        before = _kill_after_checkpoint(work, command, folder)
+        before = _kill_after_checkpoint(check, command, folder)
         done = int(list_checkpoints(folder)[-1].name.removeprefix("step-"))
         began = time.monotonic()
         subprocess.run([*command, "--resume", "--set", f"run.steps={done + 1}"], check=True)
         steps, files = _read_steps(folder), len(list((folder / "model").glob("*.safetensors")))
         continued = len(steps) == done + 1 and steps[:done] == before[:done]
-        work.report(resumed_after_step=done if continued else 0, model_files=files)
-        work.report(resume_seconds=time.monotonic() - began)
+        check.report(resumed_after_step=done if continued else 0, model_files=files)
+        check.report(resume_seconds=time.monotonic() - began)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_configuration(work: Work) -> Path:
+def write_configuration(check: CheckEnvironment) -> Path:
     """Write prompts and configuration, and return the path of the configuration."""
-    prompts, path = work.folder / "prompts.jsonl", work.folder / "run.toml"
+    prompts, path = check.folder / "prompts.jsonl", check.folder / "run.toml"
     prompts.write_text("".join(json.dumps({"prompt": f"What is {n}?"}) + "\n" for n in range(64)))
-    changes = [f"data.dataset={prompts}", f"engine.kind={work.sizes.run_engine}"]
-    changes += [*CHANGES, f"stages.0.max_tokens={work.sizes.answer_tokens}"]
-    path.write_text(to_toml(as_table(with_overrides(work.make_config(), changes))))
+    changes = [f"data.dataset={prompts}", f"engine.kind={check.sizes.run_engine}"]
+    changes += [*CHANGES, f"stages.0.max_tokens={check.sizes.answer_tokens}"]
+    path.write_text(to_toml(as_table(with_overrides(check.make_config(), changes))))
     return path
 
 
-def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list[dict[str, Any]]:
+def _kill_after_checkpoint(check: CheckEnvironment, command: list[str], folder: Path) -> list[dict[str, Any]]:
     """Run the command until its first checkpoint is complete, kill it, and return the metrics of its steps."""
     began = time.monotonic()
     process = subprocess.Popen(command)  # killed with the process group of this check
@@ -63,16 +63,16 @@ def _kill_after_checkpoint(work: Work, command: list[str], folder: Path) -> list
         return time.monotonic()
 
     try:
-        work.report(start_seconds=wait_until(lambda: _read_steps(folder)) - began)
+        check.report(start_seconds=wait_until(lambda: _read_steps(folder)) - began)
         began = wait_until(lambda: len(_read_steps(folder)) >= CHECKPOINT_STEPS)
-        work.report(checkpoint_seconds=wait_until(lambda: list_checkpoints(folder)) - began)
+        check.report(checkpoint_seconds=wait_until(lambda: list_checkpoints(folder)) - began)
     finally:
         process.kill()
         process.wait()
     with (folder / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # blocks until the last process of the run has exited
     steps = _read_steps(folder)
-    work.report(
+    check.report(
         killed_after_step=len(steps),
         step_seconds=min(step["step_time"] for step in steps),
         grad_norm=min(step["grad_norm"] for step in steps),

@@ -56,7 +56,7 @@ _LOGIT_STD = 1.5  # with less, the distribution would be nearly uniform for any 
 
 
 @dataclass(frozen=True)
-class Work:
+class CheckEnvironment:
     """The environment of a check.
 
     folder  folder of the model and of the check's files
@@ -171,7 +171,7 @@ def update(learner: Learner, batch: Sequence[TrainingSequence]) -> dict[str, flo
 
 
 def time_call(call: Callable[[], Result]) -> tuple[float, Result]:
-    """Return the seconds of a call, including its work on the GPU, and its result."""
+    """Return the seconds of a call, including its GPU kernels, and its result."""
     began = time.monotonic()
     made = call()
     if torch.cuda.is_available():
@@ -182,6 +182,6 @@ def time_call(call: Callable[[], Result]) -> tuple[float, Result]:
 if __name__ == "__main__":
     from benchmarks.gpu import setup  # the module that the checks import
 
-    check, folder, size, python = sys.argv[1:]
-    work = setup.Work(Path(folder), setup.FULL if size == "full" else setup.TINY, python)
-    import_module(f"benchmarks.gpu.{check}").main(work)
+    name, folder, size, python = sys.argv[1:]
+    check = setup.CheckEnvironment(Path(folder), setup.FULL if size == "full" else setup.TINY, python)
+    import_module(f"benchmarks.gpu.{name}").main(check)

@@ -40,11 +40,11 @@ class Threshold(NamedTuple):
         return self.text or ", ".join(bounds) or "-"
 
 
-def _rate(unit: str, low: float, reason: str) -> Threshold:
+def _require_rate(unit: str, low: float, reason: str) -> Threshold:
     return Threshold(unit, low=low, reason=reason, is_speed=True)
 
 
-def _seconds(high: float, reason: str) -> Threshold:
+def _limit_seconds(high: float, reason: str) -> Threshold:
     return Threshold("s", high=high, reason=reason, is_speed=True)
 
 
@@ -76,22 +76,22 @@ THRESHOLDS: dict[str, dict[str, Threshold]] = {
         "update_error": Threshold("", high=0.05, reason="gradient norms in bf16 and float32 differ by rounding"),
     },
     "learner": {
-        "load_seconds": _seconds(40, "7 GB in float32, from the page cache"),
-        "forward_tokens_per_second": _rate("tokens/s", 35_700, "three times an update's: a third of its FLOPs"),
-        "update_tokens_per_second": _rate("tokens/s", 11_900, "PRIME-RL with 0.6B at 16K on one H100"),
-        "update_mfu": _rate("of peak", 0.25, "PRIME-RL: 0.24 at 16K in SFT, 0.27 at 64K in RL"),
+        "load_seconds": _limit_seconds(40, "7 GB in float32, from the page cache"),
+        "forward_tokens_per_second": _require_rate("tokens/s", 35_700, "three times an update's: a third of its FLOPs"),
+        "update_tokens_per_second": _require_rate("tokens/s", 11_900, "PRIME-RL with 0.6B at 16K on one H100"),
+        "update_mfu": _require_rate("of peak", 0.25, "PRIME-RL: 0.24 at 16K in SFT, 0.27 at 64K in RL"),
         "peak_gib": Threshold("GiB"),
         "peak_of_plan": _OF_PLAN,
         "device_of_plan": _WITHIN_PLAN,  # includes the overhead of CUDA and the allocator
         "grad_norm": _NORM,
         "skipped": _SKIPPED,
         "repeated_kl": Threshold("nats", high=1e-3, reason="both passes compute the same log-probabilities"),
-        "first_hold_seconds": _seconds(20, "20 GiB of memory are pinned, once"),
+        "first_hold_seconds": _limit_seconds(20, "20 GiB of memory are pinned, once"),
         "held_of_plan": Threshold("of plan", 0.8, 1.1, "host memory: one of the two copies in the plan"),
-        "hold_seconds": _seconds(2.2, "20 GiB at 10 GB/s, half of the rate of PCIe 4"),
+        "hold_seconds": _limit_seconds(2.2, "20 GiB at 10 GB/s, half of the rate of PCIe 4"),
     },
     "lora": {
-        "update_seconds": _seconds(3.5, "two rows at 11,900 tokens/s"),
+        "update_seconds": _limit_seconds(3.5, "two rows at 11,900 tokens/s"),
         "peak_gib": Threshold("GiB"),
         "peak_of_plan": _OF_PLAN,
         "grad_norm": _NORM,
@@ -99,40 +99,40 @@ THRESHOLDS: dict[str, dict[str, Threshold]] = {
         "changed_weights": Threshold("of a layer", 7, reason="engines get all seven matrices with LoRA merged in"),
     },
     "engine": {
-        "start_seconds": _seconds(90, "a cold start with compilation and CUDA graphs"),
+        "start_seconds": _limit_seconds(90, "a cold start with compilation and CUDA graphs"),
         "cache_tokens": Threshold("tokens"),
         "overhead_of_plan": _WITHIN_PLAN,  # the engine's memory besides weights and cache
-        "load_seconds": _seconds(10, "3.6 GB from GPU to GPU, and their checksums"),
+        "load_seconds": _limit_seconds(10, "3.6 GB from GPU to GPU, and their checksums"),
         "prompt_parity": _PARITY,
         "sampled_parity": _PARITY,
-        "tokens_per_second": _rate("tokens/s", 10_000, "256 concurrent completions, 25 ms a step"),
+        "tokens_per_second": _require_rate("tokens/s", 10_000, "256 concurrent completions, 25 ms a step"),
         "mismatch_kl": _KL,
         "grad_norm": _NORM,
         "skipped": _SKIPPED,
         "lent_gib": Threshold("GiB"),
         "sleeping_of_plan": _WITHIN_PLAN,  # the memory of a sleeping engine
-        "wake_seconds": _seconds(12, "load_seconds, and 28 GB are mapped"),
+        "wake_seconds": _limit_seconds(12, "load_seconds, and 28 GB are mapped"),
         "woken_parity": _PARITY,
         "not_regained_gib": Threshold("GiB", high=1, reason="losses of every sleep and wake add up"),
         "sampling_kept": Threshold("of speed"),  # while the learner trains
         "training_kept": Threshold("of speed"),  # while the engine samples
-        "overlap_gain": _rate("", 1, "the sum of both: below 1, sync is faster than one-off on this GPU"),
-        "flight_load_seconds": _seconds(12, "load_seconds, and the caches of 32 completions"),
+        "overlap_gain": _require_rate("", 1, "the sum of both: below 1, sync is faster than one-off on this GPU"),
+        "flight_load_seconds": _limit_seconds(12, "load_seconds, and the caches of 32 completions"),
         "flight_parity": _PARITY,  # of tokens sampled after a load in the middle of their completions
         "flight_first_parity": _PARITY,  # of the first such token of each completion
         "flight_contrast": Threshold("", 1.2, reason="other weights sampled the tokens before"),
     },
     "run": {
-        "start_seconds": _seconds(90, "until the first step ends, with a warm start of vLLM"),
-        "step_seconds": _seconds(15, "sampling, two updates, sleep and wake, of 3 s each"),
+        "start_seconds": _limit_seconds(90, "until the first step ends, with a warm start of vLLM"),
+        "step_seconds": _limit_seconds(15, "sampling, two updates, sleep and wake, of 3 s each"),
         "grad_norm": _NORM,
         "skipped": _SKIPPED,
         "mismatch_kl": _KL,
         "parity": _PARITY,
-        "checkpoint_seconds": _seconds(45, "20 GiB at 500 MB/s"),
+        "checkpoint_seconds": _limit_seconds(45, "20 GiB at 500 MB/s"),
         "killed_after_step": Threshold("", 2, reason="the first checkpoint follows step 2"),
         "resumed_after_step": Threshold("", 2, reason="--resume continues from the newest checkpoint"),
-        "resume_seconds": _seconds(150, "a start, a checkpoint read, a step, a checkpoint and a model written"),
+        "resume_seconds": _limit_seconds(150, "a start, a checkpoint read, a step, a checkpoint and a model written"),
         "model_files": Threshold("", 1, reason="the trained model is in RUN/model"),
     },
     "ranks": {
@@ -141,9 +141,9 @@ THRESHOLDS: dict[str, dict[str, Threshold]] = {
         "held_share": Threshold("", high=0.6, reason="each rank holds half of the state and the unsharded tensors"),
     },
     "transfer": {
-        "start_seconds": _seconds(90, "a cold start of an engine in its own process"),
-        "memory_gb_per_second": _rate("GB/s", 0.5, "through host memory, with verification"),
-        "nccl_gb_per_second": _rate("GB/s", 1, "from GPU to GPU, with verification"),
+        "start_seconds": _limit_seconds(90, "a cold start of an engine in its own process"),
+        "memory_gb_per_second": _require_rate("GB/s", 0.5, "through host memory, with verification"),
+        "nccl_gb_per_second": _require_rate("GB/s", 1, "from GPU to GPU, with verification"),
         "proven": Threshold("of weights", 1, reason="each tensor in the engine has the learner's checksum"),
     },
 }

@@ -7,20 +7,20 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from benchmarks.gpu.setup import Work, time_call
+from benchmarks.gpu.setup import CheckEnvironment, time_call
 from train.config import EngineConfig
 from train.sampling.engine_processes import EngineProcesses
 from train.sampling.proof import CHECKED_SHARE_METRIC
 from train.weights.nccl import BACKEND
 
 
-def main(work: Work) -> None:
-    causal: Any = AutoModelForCausalLM.from_pretrained(work.model, dtype=torch.bfloat16).to("cuda:0")
+def main(check: CheckEnvironment) -> None:
+    causal: Any = AutoModelForCausalLM.from_pretrained(check.model, dtype=torch.bfloat16).to("cuda:0")
     gigabytes = sum(weight.nbytes for weight in causal.parameters()) / 1e9
     settings = EngineConfig(gpus=(1,), transfer="nccl", load_seconds=120, sync_seconds=60)
     options = {"dtype": "bfloat16", "max_model_len": 2048, "weight_transfer_config": {"backend": BACKEND}}
-    seconds, engine = time_call(lambda: EngineProcesses(str(work.model), settings, options))
-    work.report(start_seconds=seconds)
+    seconds, engine = time_call(lambda: EngineProcesses(str(check.model), settings, options))
+    check.report(start_seconds=seconds)
 
     def send(version: int) -> dict[str, float]:
         return engine.update_weights(_scale_weights(causal, version), version, None, 1.0)
@@ -29,8 +29,8 @@ def main(work: Work) -> None:
         (through_memory, first), (_, joined), (by_nccl, last) = (time_call(lambda n=n: send(n)) for n in range(3))
     finally:
         engine.close()
-    work.report(memory_gb_per_second=gigabytes / through_memory, nccl_gb_per_second=gigabytes / by_nccl)
-    work.report(proven=min(metrics[CHECKED_SHARE_METRIC] for metrics in (first, joined, last)))
+    check.report(memory_gb_per_second=gigabytes / through_memory, nccl_gb_per_second=gigabytes / by_nccl)
+    check.report(proven=min(metrics[CHECKED_SHARE_METRIC] for metrics in (first, joined, last)))
 
 
 def _scale_weights(causal: Any, version: int) -> Iterator[tuple[str, Tensor]]:

@@ -43,9 +43,13 @@ def render_readme() -> Iterator[str]:
             f"{milliseconds['suite']['p50']:.1f} ms (a bare `python -I`: {milliseconds['subprocess']['p50']:.0f} ms)",
             sandbox,
         ),
-        (f"false, lost or doubled verdicts in {soak['steady']['runs']:,} runs and {kills} kills", f"{mistakes}", soak),
         (
-            f"of {unseen['wrong_programs']:,} wrong programs, let through by the 8 strongest tests of a problem",
+            f"false, lost or duplicate verdicts in {soak['steady']['runs']:,} runs and {kills} kills",
+            f"{mistakes}",
+            soak,
+        ),
+        (
+            f"of {unseen['wrong_programs']:,} wrong programs, accepted by a problem's 8 strongest tests",
             f"{let_through['strongest']['8']:.0f} (by its 8 longest: {let_through['longest']['8']:.0f})",
             strength,
         ),
@@ -60,7 +64,7 @@ def render_readme() -> Iterator[str]:
             learn,
         ),
         (
-            f"time until that is {real['goal']}, with an engine that sleeps {1000 * real['sleep_seconds']:.0f} ms for"
+            f"time until pass@1 is {real['goal']}, with an engine that sleeps {1000 * real['sleep_seconds']:.0f} ms for"
             " each token",
             f"synchronous {to_goal['sync']:.0f} s, asynchronous {to_goal['async-2']:.0f} s",
             real,

@@ -15,14 +15,14 @@ def render_sandbox(measured: dict[str, Any]) -> str:
         ("floor: bare `os.fork` of a warm interpreter", latency["fork"], None),
     )
     return (
-        table("lr", ("one trivial test", "p50 ms", "p99 ms", "tests per second and core"), map(_latency_cells, rows))
+        table("lr", ("one trivial test", "p50 ms", "p99 ms", "tests per second and core"), map(_format_latency, rows))
         + f"\n\nMemory: supervisor {memory['supervisor_rss']:.0f} MB"
         f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its three processes)."
         f" Measured on {measured['machine']}."
     )
 
 
-def _latency_cells(row: tuple[str, dict[str, float], float | None]) -> list[str]:
+def _format_latency(row: tuple[str, dict[str, float], float | None]) -> list[str]:
     name, times, per_second = row
     p99 = f"{times['p99']:.2f}" if "p99" in times else ""
     return [name, f"{times['p50']:.2f}", p99, f"{per_second:.0f}" if per_second else ""]
@@ -35,8 +35,8 @@ def render_calls(measured: dict[str, Any]) -> str:
         ours, theirs = part["cpu_seconds"]["ours"], part["cpu_seconds"]["theirs"]
         rows.append((f"{part['programs']:,} {name} programs", f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"))
     return table("lr", ("CPU seconds for call suites", "curate-code", "LiveCodeBench's grader", "ratio"), rows) + (
-        f"\n\nThe right programs have {right['tests']:,} calls to pass. LiveCodeBench's grader runs programs in its own"
-        f" process. The verdicts on {right['different']} right and {wrong['different']} wrong programs differ."
+        f"\n\nThe suites of the right programs have {right['tests']:,} calls. LiveCodeBench's grader runs programs in"
+        f" its own process. Verdicts differ on {right['different']} right and {wrong['different']} wrong programs."
         f" Medians of {measured['rounds']} rounds. Measured on {measured['machine']}."
     )
 
@@ -49,12 +49,12 @@ def render_front_ends(measured: dict[str, Any]) -> str:
         (row["processes"], *(f"{row[f'{process}_cpu_microseconds']:.0f}" for process in ("front_end", "dispatcher")))
         for row in measured["rows"]
     )
-    heads = ("`curate serve --processes`", "CPU µs of a request in the front end", "in the dispatcher")
+    heads = ("`curate serve --processes`", "CPU µs per request in the front end", "in the dispatcher")
     return table("r", heads, rows) + (
-        f"\n\nRequests with one test to {measured['workers']} workers that only sleep"
-        f" {measured['sleep_seconds'] * 1e3:g} ms and answer. So {busiest['processes']} front ends with a core each"
-        f" would be busy at {front_ends:,.0f} requests per second, and the dispatcher at {dispatcher:,.0f}; computed,"
-        f" not measured. Measured on {measured['machine']}."
+        f"\n\nRequests with one test to {measured['workers']} workers that sleep for"
+        f" {measured['sleep_seconds'] * 1e3:g} ms and respond. Computed, not measured: {busiest['processes']} front"
+        f" ends with a core each saturate at {front_ends:,.0f} requests per second, and the dispatcher at"
+        f" {dispatcher:,.0f}. Measured on {measured['machine']}."
     )
 
 
@@ -78,9 +78,9 @@ def render_soak(measured: dict[str, Any]) -> str:
     submissions = deaths["submissions"] + restarts["records"]
     return (
         f"{steady['runs']:,} mixed runs (right, wrong, hostile) in one sandbox took {steady['seconds'] / 60:.0f} min"
-        f" and {submissions:,} submissions more saw {kills} kills of worker, zygote or supervisor:"
-        f" {mistakes} false, lost or doubled verdicts. Supervisor: {resident['first']:.0f} MB resident at the start,"
-        f" {resident['last']:.0f} MB at the end. Grown: {', '.join(grown) or 'nothing'}, of {len(held)} things counted."
+        f". During {submissions:,} more submissions, {kills} workers, zygotes or supervisors were killed:"
+        f" {mistakes} false, lost or duplicate verdicts. Supervisor: {resident['first']:.0f} MB resident at the start,"
+        f" {resident['last']:.0f} MB at the end. Of {len(held)} monitored resources, {', '.join(grown) or 'none'} grew."
         f" Measured on {measured['machine']}."
     )
 

@@ -70,7 +70,7 @@ def render_verification(measured: dict[str, Any]) -> str:
     outcomes = [f"{pair}: {head}" for pair in pairs for head in ("rejected", "banned", "errors per 1,000")]
     rows = []
     for case in first["cases"]:
-        cells = (cell for pair in pairs.values() for cell in _outcome_cells(case, pair["cases"][case]))
+        cells = (cell for pair in pairs.values() for cell in _format_outcomes(case, pair["cases"][case]))
         rows.append([case, *cells])
     cases = table("lr", ["leases, precision of both sides", *outcomes], rows)
     rows = []
@@ -97,7 +97,7 @@ def render_verification(measured: dict[str, Any]) -> str:
     )
 
 
-def _outcome_cells(name: str, case: dict[str, Any]) -> Iterator[str]:
+def _format_outcomes(name: str, case: dict[str, Any]) -> Iterator[str]:
     at_most = case["rejected_at_most" if name == "honest" else "accepted_at_most"]
     yield from (f"{case['rejected']} of {case['leases']}", f"{case['banned']}")
     yield f"≤ {at_most:,.{0 if at_most >= 10 else 1}f}"

@@ -49,19 +49,19 @@ class HostileSubmissions:
     def draw(self, random: Random) -> SoakSubmission:
         kind = random.random()
         if kind < _SLOW_SHARE:
-            return _attack(*random.choice(self._slow), random)
+            return _make_attack(*random.choice(self._slow), random)
         if kind < 2 * _SLOW_SHARE:
-            return _bomb(*random.choice(list(_BOMBS.items())), random)
-        return _attack(*random.choice(self._quick), random)
+            return _make_bomb(*random.choice(list(_BOMBS.items())), random)
+        return _make_attack(*random.choice(self._quick), random)
 
 
-def _bomb(name: str, source: str, random: Random) -> SoakSubmission:
+def _make_bomb(name: str, source: str, random: Random) -> SoakSubmission:
     limits = Limits(wall_seconds=0.2, memory_mb=64, output_kb=1024, disk_mb=16)
     suite = Suite([Case("", "defused")], limits=limits)
     return SoakSubmission(f"bomb of {name}", _make_unique(source, random), suite, (_REFUSED,))
 
 
-def _attack(name: str, source: str, random: Random) -> SoakSubmission:
+def _make_attack(name: str, source: str, random: Random) -> SoakSubmission:
     first_line = source.partition("\n")[0].removeprefix("# expect: ")
     due: Verdicts = frozenset(Verdict(word) for word in first_line.split(" or "))
     answer = f"SECRET{random.getrandbits(128):032x}" if name.startswith("expected_") else "ESCAPED"

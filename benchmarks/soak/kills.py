@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from benchmarks.soak.mixture import draw_mixture
 from benchmarks.soak.process_family import ProcessFamily
-from benchmarks.soak.resources import MEASURES, compare_ends, sample_resources
+from benchmarks.soak.resources import MEASURES, compare_first_and_last, sample_resources
 from benchmarks.soak.tally import Tally
 from sandbox import Sandbox
 
@@ -45,7 +45,7 @@ def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
                 kills.update(_kill_volley(random, family, kinds))
                 hit = set(tally.waiting)
         samples.append(sample_resources(family, measures))
-    held, left = compare_ends(samples), family.find_leftovers()
+    held, left = compare_first_and_last(samples), family.find_leftovers()
     return {
         "good": not tally.mistakes and not left and all(ends["flat"] for ends in held.values()),
         "submissions": tally.submissions,
@@ -58,7 +58,7 @@ def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
 
 def _kill_volley(random: Random, family: ProcessFamily, kinds: Iterator[str]) -> list[str]:
     """Kill one or two workers, or a zygote or judge of each, and return the kinds of the killed processes."""
-    workers = family.workers()
+    workers = family.find_workers()
     killed = []
     for worker in random.sample(list(workers), min(len(workers), random.choice((1, 2)))):
         time.sleep(random.uniform(0, _MAX_PAUSE_SECONDS))

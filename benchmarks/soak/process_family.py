@@ -24,20 +24,20 @@ class ProcessFamily:
     def __init__(self, head: psutil.Process, temporary: str | None = None) -> None:
         self.head = head
         self._temporary = Path(temporary or tempfile.gettempdir())
-        self._prefixes = {head: _prefix(head)}  # of the names of cgroups and directories, by process
+        self._prefixes = {head: _read_prefix(head)}  # of the names of cgroups and directories, by process
 
-    def members(self) -> list[psutil.Process]:
+    def list_members(self) -> list[psutil.Process]:
         """Return all current descendants of the head, including zombies."""
         try:
             members = self.head.children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        self._prefixes |= {member: _prefix(member) for member in members if member not in self._prefixes}
+        self._prefixes |= {member: _read_prefix(member) for member in members if member not in self._prefixes}
         return members
 
-    def workers(self) -> dict[psutil.Process, "WorkerChildren"]:
+    def find_workers(self) -> dict[psutil.Process, "WorkerChildren"]:
         """Return the living workers (their wardens) with their living children; zombies do not count."""
-        parents = {process: _parent(process) for process in self.members() if _is_alive(process)}
+        parents = {process: _read_parent(process) for process in self.list_members() if _is_alive(process)}
         found = {process: WorkerChildren([], []) for process, parent in parents.items() if parent == self.head.pid}
         by_pid = {worker.pid: children for worker, children in found.items()}
         for process, parent in parents.items():
@@ -46,29 +46,31 @@ class ProcessFamily:
                 (children.zygotes if _is_zygote(process) else children.judges).append(process)
         return found
 
-    def directories(self) -> list[Path]:
+    def find_directories(self) -> list[Path]:
         """Return the temporary directories of past and present members."""
-        return self._owned_by(self._temporary.glob(f"{PREFIX}*"), self._prefixes)
+        return self._select_owned(self._temporary.glob(f"{PREFIX}*"), self._prefixes)
 
-    def cgroups(self) -> list[Path]:
+    def find_cgroups(self) -> list[Path]:
         # A glob would fail if a cgroup vanished during the search.
         found = (Path(folder, name) for folder, names, _ in os.walk(_CGROUPS) for name in names)
-        return self._owned_by((path for path in found if path.name.startswith(PREFIX)), self._prefixes)
+        return self._select_owned((path for path in found if path.name.startswith(PREFIX)), self._prefixes)
 
     def find_leftovers(self) -> list[str]:
-        """Return resources that outlive their owner for more than _SECONDS."""
+        """Wait up to _SECONDS, and return the resources that have outlived their owners."""
 
         def find() -> list[str]:
-            family = {self.head, *self.members()}
+            family = {self.head, *self.list_members()}
             alive = [process for process in self._prefixes if _is_alive(process)]
             dead = self._prefixes.keys() - set(alive)
             orphans = [f"process {process.pid}" for process in alive if process not in family]
-            return orphans + [str(path) for path in self._owned_by([*self.directories(), *self.cgroups()], dead)]
+            return orphans + [
+                str(path) for path in self._select_owned([*self.find_directories(), *self.find_cgroups()], dead)
+            ]
 
         wait_until(lambda: not find())
         return find()
 
-    def _owned_by(self, paths: Iterable[Path], owners: Iterable[psutil.Process]) -> list[Path]:
+    def _select_owned(self, paths: Iterable[Path], owners: Iterable[psutil.Process]) -> list[Path]:
         prefixes = tuple(self._prefixes[owner] for owner in owners)
         return [path for path in paths if path.name.startswith(prefixes)]
 
@@ -90,7 +92,7 @@ def wait_until(condition: Callable[[], bool]) -> bool:
     return True
 
 
-def _prefix(process: psutil.Process) -> str:
+def _read_prefix(process: psutil.Process) -> str:
     """Return the prefix of the names of a process's resources: its pid, and its start time because pids are reused."""
     try:
         fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -99,7 +101,7 @@ def _prefix(process: psutil.Process) -> str:
     return f"{PREFIX}{process.pid}-{fields[19]}-"
 
 
-def _parent(process: psutil.Process) -> int:
+def _read_parent(process: psutil.Process) -> int:
     try:
         return process.ppid()
     except psutil.NoSuchProcess:

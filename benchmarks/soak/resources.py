@@ -44,10 +44,10 @@ class IdleSandbox:
 class ResourceMeasure:
     """A measured resource.
 
-    allowed: the permitted growth; 0 for counts, more for memory, because allocators keep some freed memory
+    allowed: the permitted growth; 0 for counts, more for memory, because allocators retain freed memory
     """
 
-    of: Callable[[IdleSandbox], float]
+    measure: Callable[[IdleSandbox], float]
     allowed: float = 0
 
 
@@ -72,21 +72,21 @@ def sample_resources(family: ProcessFamily, measures: Mapping[str, ResourceMeasu
 
 
 def _take_measures(family: ProcessFamily, measures: Mapping[str, ResourceMeasure]) -> dict[str, float]:
-    workers = family.workers()
+    workers = family.find_workers()
     judges = [judge for children in workers.values() for judge in children.judges]
     zygotes = [zygote for children in workers.values() for zygote in children.zygotes]
     idle = IdleSandbox(family, family.head, list(workers), judges, zygotes)
-    return {name: taken for name, measure in measures.items() if (taken := _take(measure, idle)) is not None}
+    return {name: taken for name, measure in measures.items() if (taken := _measure(measure, idle)) is not None}
 
 
-def _take(measure: ResourceMeasure, idle: IdleSandbox) -> float | None:
+def _measure(measure: ResourceMeasure, idle: IdleSandbox) -> float | None:
     try:
-        return measure.of(idle)
+        return measure.measure(idle)
     except (PermissionError, psutil.AccessDenied):  # in /proc, zygotes belong to root
         return None
 
 
-def _descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
+def _list_descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
     """Return (entry below /proc, target) of each open descriptor."""
     found = []
     for process in processes:
@@ -96,56 +96,58 @@ def _descriptors(processes: Iterable[psutil.Process]) -> list[tuple[Path, str]]:
     return found
 
 
-def _descriptors_of_workers(idle: IdleSandbox) -> int:
-    return sum(not name.startswith(_COMPILED) for _, name in _descriptors([*idle.workers, *idle.judges]))
+def _count_worker_descriptors(idle: IdleSandbox) -> int:
+    return sum(not name.startswith(_COMPILED) for _, name in _list_descriptors([*idle.workers, *idle.judges]))
 
 
-def _compiled_mb(idle: IdleSandbox) -> float:
-    kept = (entry.stat().st_size for entry, name in _descriptors(idle.judges) if name.startswith(_COMPILED))
+def _measure_compiled_mb(idle: IdleSandbox) -> float:
+    kept = (entry.stat().st_size for entry, name in _list_descriptors(idle.judges) if name.startswith(_COMPILED))
     return sum(kept) / _MB / len(idle.workers)
 
 
-def _private_mb(idle: IdleSandbox) -> float:
+def _measure_private_mb(idle: IdleSandbox) -> float:
     """Return the anonymous memory. Other sizes include memory shared with other processes."""
     processes = [*idle.workers, *idle.judges, *idle.zygotes]
     sizes = (re.search(r"^RssAnon:\s*(\d+) kB", _read_proc(process, "status"), re.MULTILINE) for process in processes)
     return sum(int(size[1]) for size in sizes if size) / 1024 / len(idle.workers)
 
 
-def _mounts(processes: Iterable[psutil.Process]) -> int:
+def _count_mounts(processes: Iterable[psutil.Process]) -> int:
     return sum(len(_read_proc(process, "mountinfo").splitlines()) for process in processes)
 
 
-def _mounts_of_supervisor(idle: IdleSandbox) -> int:
+def _count_supervisor_mounts(idle: IdleSandbox) -> int:
     if os.geteuid() != 0:
         raise PermissionError("without root, the supervisor shares its mounts with other processes")
-    return _mounts([idle.head])
+    return _count_mounts([idle.head])
 
 
 def _read_proc(process: psutil.Process, name: str) -> str:
     return Path(f"/proc/{process.pid}/{name}").read_text()
 
 
-def _charged_mb(idle: IdleSandbox) -> float:
+def _measure_charged_mb(idle: IdleSandbox) -> float:
     """Return the memory charged for the zygotes and for leftovers of runs."""
-    files = (group / name for group in idle.family.cgroups() for name in ("memory.usage_in_bytes", "memory.current"))
+    files = (
+        group / name for group in idle.family.find_cgroups() for name in ("memory.usage_in_bytes", "memory.current")
+    )
     return sum(int(file.read_text()) for file in files if file.exists()) / _MB / len(idle.workers)
 
 
-def _temporary_inodes(idle: IdleSandbox) -> int:
+def _count_temporary_inodes(idle: IdleSandbox) -> int:
     """Count temporary files other than the compilations that workers share, whose total size is limited."""
-    walks = (os.walk(directory) for directory in idle.family.directories())
+    walks = (os.walk(directory) for directory in idle.family.find_directories())
     return sum(
         1 + sum(len(name) != _COMPILATION_NAME_LENGTH for name in files) for walk in walks for _, _, files in walk
     )
 
 
-def _inodes_of_roots(idle: IdleSandbox) -> int:
+def _count_root_inodes(idle: IdleSandbox) -> int:
     roots = [os.statvfs(f"/proc/{zygote.pid}/root") for zygote in idle.zygotes]
     return sum(root.f_files - root.f_ffree for root in roots)
 
 
-def _objects(idle: IdleSandbox) -> int:
+def _count_sysv_objects(idle: IdleSandbox) -> int:
     """Count shared memory segments, semaphores and queues, here and in the namespaces of the zygotes."""
     pids = [str(process.pid) for process in [idle.head, *idle.zygotes]]
     counted = subprocess.run([sys.executable, "-c", _COUNT_OBJECTS, *pids], capture_output=True, text=True, check=False)
@@ -156,26 +158,28 @@ def _objects(idle: IdleSandbox) -> int:
 
 MEASURES = {
     "supervisor RSS, MB": ResourceMeasure(lambda idle: idle.head.memory_info().rss / _MB, allowed=4),
-    "private memory of a worker and its zygotes, MB": ResourceMeasure(_private_mb, allowed=24),
-    "charged to a worker's cgroups, MB": ResourceMeasure(_charged_mb, allowed=4),
-    "compiled programs that a worker keeps, MB": ResourceMeasure(_compiled_mb, allowed=16),
+    "private memory of a worker and its zygotes, MB": ResourceMeasure(_measure_private_mb, allowed=24),
+    "charged to a worker's cgroups, MB": ResourceMeasure(_measure_charged_mb, allowed=4),
+    "compiled programs that a worker keeps, MB": ResourceMeasure(_measure_compiled_mb, allowed=16),
     "threads of the supervisor": ResourceMeasure(lambda idle: idle.head.num_threads()),
-    "descriptors of the supervisor": ResourceMeasure(lambda idle: len(_descriptors([idle.head]))),
-    "descriptors of workers": ResourceMeasure(_descriptors_of_workers),
-    "descriptors of zygotes": ResourceMeasure(lambda idle: len(_descriptors(idle.zygotes))),
-    "processes": ResourceMeasure(lambda idle: len(idle.family.members())),
-    "zombies": ResourceMeasure(lambda idle: sum(one.status() == psutil.STATUS_ZOMBIE for one in idle.family.members())),
-    "mounts of the supervisor": ResourceMeasure(_mounts_of_supervisor),
-    "mounts of zygotes": ResourceMeasure(lambda idle: _mounts(idle.zygotes)),
-    "cgroups": ResourceMeasure(lambda idle: len(idle.family.cgroups())),
-    "temporary inodes": ResourceMeasure(_temporary_inodes),
-    "inodes in the zygotes' roots": ResourceMeasure(_inodes_of_roots),
-    "SysV objects": ResourceMeasure(_objects),
+    "descriptors of the supervisor": ResourceMeasure(lambda idle: len(_list_descriptors([idle.head]))),
+    "descriptors of workers": ResourceMeasure(_count_worker_descriptors),
+    "descriptors of zygotes": ResourceMeasure(lambda idle: len(_list_descriptors(idle.zygotes))),
+    "processes": ResourceMeasure(lambda idle: len(idle.family.list_members())),
+    "zombies": ResourceMeasure(
+        lambda idle: sum(one.status() == psutil.STATUS_ZOMBIE for one in idle.family.list_members())
+    ),
+    "mounts of the supervisor": ResourceMeasure(_count_supervisor_mounts),
+    "mounts of zygotes": ResourceMeasure(lambda idle: _count_mounts(idle.zygotes)),
+    "cgroups": ResourceMeasure(lambda idle: len(idle.family.find_cgroups())),
+    "temporary inodes": ResourceMeasure(_count_temporary_inodes),
+    "inodes in the zygotes' roots": ResourceMeasure(_count_root_inodes),
+    "SysV objects": ResourceMeasure(_count_sysv_objects),
 }
 
 
-def compare_ends(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, Any]]:
-    """Compare the medians of the first and the last quarter of the samples, for the resources that all samples have."""
+def compare_first_and_last(samples: Sequence[Mapping[str, float]]) -> dict[str, dict[str, Any]]:
+    """Compare the medians of the first and the last quarter of the samples, for resources in all samples."""
     size = max(1, len(samples) // 4)
     found = {}
     for name in samples[0]:

@@ -57,8 +57,8 @@ def _restart(command: "_Command", kills: int, random: Random) -> dict[str, Any]:
         how = _WITH_ALL if turn % 3 == 2 else _ALONE
         kills_by_kind[how] += 1
         command.kill(running, whole_tree=how == _WITH_ALL)
-        if not wait_until(lambda: not command.find_leftovers(cgroups=how == _ALONE)):  # noqa: B023
-            left += [f"after kill {turn}: {leftover}" for leftover in command.find_leftovers(cgroups=True)]
+        if not wait_until(lambda: not command.find_leftovers(includes_cgroups=how == _ALONE)):  # noqa: B023
+            left += [f"after kill {turn}: {leftover}" for leftover in command.find_leftovers(includes_cgroups=True)]
     else:
         command.start("disturbed").wait()
     left += command.find_all_leftovers()
@@ -82,7 +82,7 @@ class _Command:
         self._folder = folder
         self._workers = workers
         self._all = self._last = ProcessFamily(psutil.Process(), str(self._temporary))
-        lines = (json.dumps(record) + "\n" for record in islice(_records(seed), count))
+        lines = (json.dumps(record) + "\n" for record in islice(_generate_records(seed), count))
         folder.joinpath("records").write_text("".join(lines))
 
     def start(self, out: str) -> subprocess.Popen[bytes]:
@@ -98,49 +98,49 @@ class _Command:
             )
 
     def kill(self, running: subprocess.Popen[bytes], *, whole_tree: bool) -> None:
-        members = self._members()
+        members = self._list_members()
         for victim in members if whole_tree else []:
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.kill()
         running.kill()
         running.wait()
 
-    def find_leftovers(self, *, cgroups: bool) -> list[str]:
+    def find_leftovers(self, *, includes_cgroups: bool) -> list[str]:
         """Return the leftover processes, and optionally cgroups, of the last command."""
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # reap exited orphans
                 pass
-        held = [f"process {process.pid}" for process in self._members()]
-        return held + [str(path) for path in self._last.cgroups() if cgroups]
+        held = [f"process {process.pid}" for process in self._list_members()]
+        return held + [str(path) for path in self._last.find_cgroups() if includes_cgroups]
 
     def find_all_leftovers(self) -> list[str]:
         """Return the leftovers of all commands: processes, cgroups and temporary directories."""
-        paths = [*self._all.cgroups(), *self._temporary.glob(f"{PREFIX}*")]
-        return self.find_leftovers(cgroups=True) + [str(path) for path in paths]
+        paths = [*self._all.find_cgroups(), *self._temporary.glob(f"{PREFIX}*")]
+        return self.find_leftovers(includes_cgroups=True) + [str(path) for path in paths]
 
-    def _members(self) -> list[psutil.Process]:
-        self._all.members()
-        return self._last.members()
+    def _list_members(self) -> list[psutil.Process]:
+        self._all.list_members()
+        return self._last.list_members()
 
     def find_differences(self, one: str, other: str) -> list[str]:
         """Return wrong verdicts, and differences between two files of verdicts other than times and memory."""
         if not all(self._folder.joinpath(out).exists() for out in (one, other)):
             return [f"no verdicts: {self._folder.joinpath('stderr').read_text()[-1000:]}"]
-        pairs = zip_longest(range(self.count), self._verdicts(one), self._verdicts(other))
+        pairs = zip_longest(range(self.count), self._read_verdicts(one), self._read_verdicts(other))
         return [
             f"record {number}: {first} became {second}"
             for number, first, second in pairs
             if first is None or first != second or first[0] != number or first[1] is None
         ]
 
-    def _verdicts(self, out: str) -> Iterator[tuple[Any, ...]]:
+    def _read_verdicts(self, out: str) -> Iterator[tuple[Any, ...]]:
         for line in self._folder.joinpath(out).read_text().splitlines():
             row = json.loads(line)
             tests = [test["verdict"] for test in row.get("tests", ())]
             yield row["id"], row.get("verdict"), row.get("pass_rate"), tests, row.get("error")
 
 
-def _records(seed: int) -> Iterator[dict[str, Any]]:
+def _generate_records(seed: int) -> Iterator[dict[str, Any]]:
     """Yield the submissions with a single right verdict that a record can express."""
     number = 0
     for submission in draw_mixture(seed):

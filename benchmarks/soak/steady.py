@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 from benchmarks.soak.mixture import draw_mixture
 from benchmarks.soak.process_family import ProcessFamily
-from benchmarks.soak.resources import compare_ends, sample_resources
+from benchmarks.soak.resources import compare_first_and_last, sample_resources
 from benchmarks.soak.submission import SoakSubmission
 from benchmarks.soak.tally import Tally
 from benchmarks.soak.warming import warm_up
@@ -27,15 +27,15 @@ def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
     samples = []
     with Sandbox(workers) as box, tqdm(total=runs, unit=" runs", mininterval=5) as bar:
         warm_up(box, family, tally)
-        at_first = set(family.members())
+        at_first = set(family.list_members())
         started = time.perf_counter()
         for number in range(1, rounds + 1):
             for submission in tally.judge(box, _take_runs(submissions, runs * number // rounds - tally.runs)):
                 bar.update(len(submission.expected_verdicts))
             samples.append(sample_resources(family))
         seconds = time.perf_counter() - started
-        replaced = len(at_first - set(family.members()))
-    held, left = compare_ends(samples), family.find_leftovers()
+        replaced = len(at_first - set(family.list_members()))
+    held, left = compare_first_and_last(samples), family.find_leftovers()
     flat = replaced == 0 and all(ends["flat"] for ends in held.values())
     return {
         "good": flat and not tally.mistakes and not left,

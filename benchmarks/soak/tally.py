@@ -22,12 +22,12 @@ class Tally:
     def judge(self, box: Sandbox, submissions: Iterable[SoakSubmission]) -> Iterator[SoakSubmission]:
         """Yield the submissions in order of completion. Each executed case counts as a run."""
 
-        def pairs() -> Iterator[tuple[Program, Suite]]:
+        def take_pairs() -> Iterator[tuple[Program, Suite]]:
             for index, submission in enumerate(submissions):
                 self.waiting[index] = submission
                 yield submission.program, submission.suite
 
-        for index, response in box.judge_many_with_errors(pairs(), run_all=True):
+        for index, response in box.judge_many_with_errors(take_pairs(), run_all=True):
             submission = self.waiting.pop(index, None)
             if submission is None:
                 self.mistakes.append(f"submission {index} got two responses")

@@ -33,16 +33,16 @@ class SoakTask:
     assertions: Assertions | None = None
 
     def draw(self, random: Random, *, flawed: bool) -> SoakSubmission:
-        return self._submission(random, *(random.choice(self.flawed) if flawed else self._solutions()[0]))
+        return self._make_submission(random, *(random.choice(self.flawed) if flawed else self._list_solutions()[0]))
 
     def draw_all(self, random: Random) -> list[SoakSubmission]:
         """Return a submission for each of the solutions."""
-        return [self._submission(random, *solution) for solution in self._solutions()]
+        return [self._make_submission(random, *solution) for solution in self._list_solutions()]
 
-    def _solutions(self) -> list[tuple[Verdict, str]]:
+    def _list_solutions(self) -> list[tuple[Verdict, str]]:
         return [(Verdict.ACCEPTED, self.right), *self.flawed]
 
-    def _submission(self, random: Random, verdict: Verdict, source: str) -> SoakSubmission:
+    def _make_submission(self, random: Random, verdict: Verdict, source: str) -> SoakSubmission:
         traps = [random.random() < _TRAPS for _ in range(random.choice(_SIZES))]
         cases = [self.make(random, trap) for trap in traps]
         due = tuple(frozenset({verdict if trap else Verdict.ACCEPTED}) for trap in traps)

@@ -29,7 +29,7 @@ def warm_up(box: Sandbox, family: ProcessFamily, tally: Tally) -> None:
     for _ in range(_ATTEMPTS):
         for task in slow:
             list(box.judge_many([_make_slow(task, random) for _ in range(box.workers)]))
-        zygotes = [len(children.zygotes) for children in family.workers().values()]
+        zygotes = [len(children.zygotes) for children in family.find_workers().values()]
         if len(set(zygotes)) == 1:
             return
     raise RuntimeError(f"after {_ATTEMPTS} rounds, workers have different numbers of zygotes: {zygotes}")

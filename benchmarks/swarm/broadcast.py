@@ -1,7 +1,7 @@
 """The speed of weights through throttled relays:  python -m benchmarks.swarm.broadcast --shardcast PYTHON
 
-256 MB in shards of 8 MiB are fetched from three relays of 20, 40 and 80 MB/s, from the fastest alone, and with one of
-the three corrupt. shardcast fetches the same bytes from the same relays, with the Python of an environment that has it:
+A client fetches 256 MB in shards of 8 MiB from relays of 20, 40 and 80 MB/s: from all three, from the fastest alone,
+and with one of them corrupt. shardcast fetches the same bytes from the same relays, in an environment of its own:
 
     python -m venv sc && sc/bin/pip install shardcast==0.3.2
 """

@@ -55,8 +55,8 @@ NODES, CONNECTIONS, REQUESTS, LEASES = 1000, 16, 10_000, 300
 COMPLETIONS, TOKENS = 8, 500
 
 
-def node_key(number: int) -> Ed25519PrivateKey:
-    """Return the key of a node; the verifier's has the number NODES."""
+def derive_node_key(number: int) -> Ed25519PrivateKey:
+    """Return the key of node `number`; number NODES is the verifier."""
     return Ed25519PrivateKey.from_private_bytes(number.to_bytes(32, "big"))
 
 
@@ -86,8 +86,8 @@ class EndlessController:
     def release(self, leaving: ReleaseRequest) -> None: ...
 
 
-def node_heartbeat(number: int) -> bytes:
-    return msgspec.msgpack.encode(Heartbeat(public_key_bytes(node_key(number)).hex(), 0, ()))
+def encode_heartbeat(number: int) -> bytes:
+    return msgspec.msgpack.encode(Heartbeat(public_key_bytes(derive_node_key(number)).hex(), 0, ()))
 
 
 def serve(folder: Path) -> None:
@@ -102,7 +102,7 @@ def serve(folder: Path) -> None:
     for number in range(NODES + 1):
         role: Role = "verifier" if number == NODES else "node"
         invite = create_invite(RUN_KEY, run=RUN, coordinator="http://c", relays=(), role=role, seconds=3600)
-        coordinator.join(public_key_bytes(node_key(number)), JoinRequest(invite.text.encode(), "transformers 5"))
+        coordinator.join(public_key_bytes(derive_node_key(number)), JoinRequest(invite.text.encode(), "transformers 5"))
     coordinator.start()
     files = RelayApp(folder, RelayRateLimiter(1e3, 1e9))
     app = CoordinatorApp(coordinator, RUN_KEY, start=START, files=files, page_token="x", calls_per_second=1e6)
@@ -113,7 +113,7 @@ def serve(folder: Path) -> None:
 
 
 def sign_request_bytes(number: int, path: str, body: bytes) -> bytes:
-    key = node_key(number)
+    key = derive_node_key(number)
     headers = sign_request(create_head(path, RUN, public_key_bytes(key), body, START), key)
     lines = [f"POST {path} HTTP/1.1", "host: c", f"content-length: {len(body)}"]
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode() + body
@@ -141,15 +141,15 @@ class Connection:
 
 
 async def measure_max_rate(port: int) -> dict[str, float]:
-    requests = [sign_request_bytes(n % NODES, "/beat", node_heartbeat(n % NODES)) for n in range(REQUESTS)]
+    requests = [sign_request_bytes(n % NODES, "/beat", encode_heartbeat(n % NODES)) for n in range(REQUESTS)]
     connections = [await Connection(port).open() for _ in range(CONNECTIONS)]
 
-    async def work(connection: Connection) -> None:
+    async def send_all(connection: Connection) -> None:
         while requests:
             await connection.send(requests.pop())
 
     began = time.perf_counter()
-    await asyncio.gather(*map(work, connections))
+    await asyncio.gather(*map(send_all, connections))
     return {"per_second": REQUESTS / (time.perf_counter() - began)}
 
 
@@ -160,7 +160,7 @@ async def measure_leases(port: int) -> dict[str, float]:
     result = msgspec.structs.replace(verified, commitments=bytes(2 * TOKENS))
     began = time.perf_counter()
     for number in range(LEASES):
-        name = public_key_bytes(node_key(number)).hex()
+        name = public_key_bytes(derive_node_key(number)).hex()
         work = msgspec.msgpack.encode(LeaseRequest(name, 0, 1))
         reply = await connection.send(sign_request_bytes(number, "/work", work))
         [lease] = msgspec.msgpack.decode(reply, type=LeaseResponse).leases

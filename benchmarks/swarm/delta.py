@@ -29,7 +29,7 @@ def read_corpus() -> bytes:
     return b"".join(path.read_bytes() for path in files)
 
 
-def pretrain() -> tuple[Any, Any]:
+def pretrain_model() -> tuple[Any, Any]:
     """Return a model that has learned the text, and the text as a tensor."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -57,7 +57,7 @@ def _sample_pieces(corpus: Any, n: int, length: int) -> Any:
     return torch.stack([corpus[start : start + length] for start in starts.tolist()])
 
 
-def reward(answers_GT: Any) -> Any:
+def compute_rewards(answers_GT: Any) -> Any:
     """Return the share of lower-case letters and blanks in each answer, which is easy to learn."""
     letters = (answers_GT >= 97) & (answers_GT <= 122) | (answers_GT == 32)
     return letters.float().mean(-1)
@@ -78,12 +78,12 @@ def train_versions(model: Any, corpus: Any, learning_rate: float) -> list[dict[s
                 prompts, attention_mask=torch.ones_like(prompts), do_sample=True, max_new_tokens=_ANSWER_TOKENS,
                 min_new_tokens=_ANSWER_TOKENS, pad_token_id=0,
             )  # fmt: skip
-        rewards = reward(ids[:, _PROMPT_TOKENS:]).view(-1, _ANSWERS)
+        rewards = compute_rewards(ids[:, _PROMPT_TOKENS:]).view(-1, _ANSWERS)
         advantages = ((rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-6)).flatten()
         for part in torch.arange(len(ids)).chunk(_UPDATES):
             logprobs = model(ids[part]).logits[:, _PROMPT_TOKENS - 1 : -1].log_softmax(-1)
-            drawn = logprobs.gather(2, ids[part, _PROMPT_TOKENS:, None])[..., 0]
-            loss = -(advantages[part, None] * drawn).mean()
+            sampled_logprobs = logprobs.gather(2, ids[part, _PROMPT_TOKENS:, None])[..., 0]
+            loss = -(advantages[part, None] * sampled_logprobs).mean()
             adam.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -114,7 +114,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    model, corpus = pretrain()
+    model, corpus = pretrain_model()
     found = {}
     for learning_rate in LEARNING_RATES:
         made = train_versions(model, corpus, learning_rate)

@@ -7,9 +7,9 @@ trainer 22. Upload and verification of a file take one minute each. The whole ba
 broadcast. These 22 minutes are the mean time of a group, or the longest one, at which its lease expires. Deltas have 4%
 of the bytes (train/swarm/broadcast/delta.py): 36 seconds. A joining node needs a whole version.
 
-Nodes sample four groups at once and have a quarter more capacity than the trainer uses. Their speeds are log-normal
-(sigma 0.3), and so is the time of groups on one node (sigma 0.2). 5% of the nodes disappear per hour; their groups are
-dispatched again three heartbeats later.
+Nodes sample four groups concurrently and have a quarter more capacity than the trainer uses. Node speeds are log-normal
+(sigma 0.3), and so are group times on one node (sigma 0.2). 5% of the nodes vanish per hour; the coordinator dispatches
+their groups again three heartbeats later.
 """
 
 from dataclasses import asdict, replace
@@ -46,7 +46,7 @@ def measure(ring: Ring, swarm: Swarm) -> dict[str, Any]:
     bounds = {}
     for bound in BOUNDS:
         idle = fmean(simulate(ring, swarm, bound, seed=seed).trainer_idle for seed in SEEDS)
-        bounds[str(bound)] = {"trainer_idle": round(idle, 4), "formula_idle": round(ring.idle_share(bound), 4)}
+        bounds[str(bound)] = {"trainer_idle": round(idle, 4), "formula_idle": round(ring.compute_idle_share(bound), 4)}
     return {"ring": asdict(ring), "swarm": asdict(swarm), "bounds": bounds}
 
 

@@ -52,11 +52,11 @@ class Ring:
         """The smallest bound on staleness under which the trainer never waits."""
         return ceil(self.latency / self.step)
 
-    def idle_share(self, staleness: int) -> float:
-        """Return the share of time in which the trainer waits, if all nodes are alike.
+    def compute_idle_share(self, staleness: int) -> float:
+        """Return the idle share of the trainer if all nodes are equal.
 
-        Weights v sample the batch of version v + staleness. So the staleness + 1 steps from the end of step v - 1 to
-        the end of step v + staleness take at least the latency and one step of training.
+        Weights v sample the batch of version v + staleness. Between the ends of step v - 1 and of step v + staleness
+        are staleness + 1 steps. They take at least the latency and one step of training.
         """
         return max(0.0, 1 - (staleness + 1) * self.step / (self.latency + self.step))
 
@@ -65,12 +65,12 @@ class Ring:
 class Swarm:
     """The nodes.
 
-    at_once        groups that a node samples at once
-    spare          spare capacity of the nodes; 0.25: they can sample a quarter more than the trainer uses
-    speed_sigma    standard deviation of the logarithm of node speeds, whose mean is 1
-    length_sigma   the same for the time that a group takes on one node
-    churn          share of the nodes that disappear per hour, each replaced by another
-    lease_seconds  time after which a group is dispatched to another node
+    concurrent_groups  groups that a node samples concurrently
+    spare              spare capacity of the nodes; 0.25: they can sample a quarter more than the trainer uses
+    speed_sigma        sigma of the log-normal node speed, with mean 1
+    length_sigma       sigma of the log-normal time of groups on one node
+    churn              share of the nodes that vanish per hour, each replaced by another
+    lease_seconds      seconds after which the lease of a group expires
     """
 
     nodes: int
@@ -83,7 +83,7 @@ class Swarm:
 
     @property
     def groups(self) -> int:
-        """Groups in a batch."""
+        """Number of groups in a batch."""
         return max(1, round(self.nodes * self.concurrent_groups / (1 + self.spare)))
 
 
@@ -101,7 +101,7 @@ class RingResult:
 
 def simulate(ring: Ring, swarm: Swarm, staleness: int, *, steps: int = 30, seed: int = 0) -> RingResult:
     """Simulate `steps` steps after the warm-up."""
-    return _Simulation(ring, swarm, staleness, steps, seed).outcome()
+    return _Simulation(ring, swarm, staleness, steps, seed).run()
 
 
 @dataclass(slots=True, eq=False)
@@ -139,7 +139,7 @@ class _Simulation:
         self._began_at: list[float] = []  # start of each training step
         self._n_lost = 0
 
-    def outcome(self) -> RingResult:
+    def run(self) -> RingResult:
         for _ in range(self._swarm.nodes):
             self._join(healthy=True)
         while len(self._began_at) < self._last:
@@ -150,7 +150,7 @@ class _Simulation:
         idle = max(0.0, 1 - steps * self._ring.step / seconds)
         return RingResult(idle, self._n_lost / (steps * self._swarm.groups))
 
-    def _at(self, seconds: float, action: Callable[[], None]) -> None:
+    def _schedule(self, seconds: float, action: Callable[[], None]) -> None:
         self._n_events += 1
         heappush(self._events, (self._now + seconds, self._n_events, action))
 
@@ -163,9 +163,9 @@ class _Simulation:
         if healthy:
             node.life, _ = apply_event(node.life, NodeEvent.ACCEPTED, self._now)
         self._nodes.append(node)
-        self._at(0.0 if healthy else self._ring.whole, partial(self._finish_download, node, None))
+        self._schedule(0.0 if healthy else self._ring.whole, partial(self._finish_download, node, None))
         if self._swarm.churn:
-            self._at(self._rng.expovariate(self._swarm.churn / HOUR), partial(self._vanish, node))
+            self._schedule(self._rng.expovariate(self._swarm.churn / HOUR), partial(self._vanish, node))
 
     def _finish_download(self, node: _Node, version: int | None) -> None:
         if node.is_present:
@@ -176,7 +176,7 @@ class _Simulation:
         if node.is_present:
             node.life, _ = apply_event(node.life, NodeEvent.HEARTBEAT, self._now)
             node.is_present = False
-            self._at(HEARTBEAT_SECONDS * MISSED_UNHEALTHY, partial(self._declare_dead, node))
+            self._schedule(HEARTBEAT_SECONDS * MISSED_UNHEALTHY, partial(self._declare_dead, node))
 
     def _declare_dead(self, node: _Node) -> None:
         node.life, _ = apply_event(node.life, NodeEvent.CLOCK, self._now)
@@ -186,7 +186,7 @@ class _Simulation:
         """Remove a node, end its leases, and add another node."""
         node.is_present = False
         self._nodes.remove(node)
-        self._lose(*node.running)
+        self._end_leases(*node.running)
         self._join()
 
     # --- leases ---
@@ -218,15 +218,15 @@ class _Simulation:
         sigma = self._swarm.length_sigma
         seconds = self._ring.generate / node.speed * exp(self._rng.gauss(-sigma * sigma / 2, sigma))
         if seconds <= self._swarm.lease_seconds:
-            self._at(seconds, partial(self._finish_sampling, node, lease))
+            self._schedule(seconds, partial(self._finish_sampling, node, lease))
         else:
-            self._at(self._swarm.lease_seconds, partial(self._expire, node, lease))
+            self._schedule(self._swarm.lease_seconds, partial(self._expire, node, lease))
 
     def _finish_sampling(self, node: _Node, lease: _Lease) -> None:
         if lease.ended or not node.is_present:
             return
         node.running.remove(lease)
-        self._at(self._ring.upload + self._ring.verify, partial(self._accept, node, lease))
+        self._schedule(self._ring.upload + self._ring.verify, partial(self._accept, node, lease))
         self._dispatch(node)
 
     def _accept(self, node: _Node, lease: _Lease) -> None:
@@ -242,13 +242,13 @@ class _Simulation:
             return
         node.running.remove(lease)
         node.life, _ = apply_event(node.life, NodeEvent.EXPIRED, self._now)
-        self._lose(lease)
+        self._end_leases(lease)
         if node.life.state is NodeState.SUSPENDED:
             self._remove(node)
         else:
             self._dispatch(node)
 
-    def _lose(self, *leases: _Lease) -> None:
+    def _end_leases(self, *leases: _Lease) -> None:
         """End leases, and offer their groups to waiting nodes."""
         for lease in leases:
             lease.ended = True
@@ -283,12 +283,12 @@ class _Simulation:
         self._began_at.append(self._now)
         if len(self._began_at) == self._first:  # the warm-up ends: start counting
             self._n_lost = 0
-        self._at(self._ring.step, self._finish_step)
+        self._schedule(self._ring.step, self._finish_step)
 
     def _finish_step(self) -> None:
         self._is_training = False
         self._version += 1
         for node in self._nodes:
             if node.fetched >= 0:
-                self._at(self._ring.broadcast, partial(self._finish_download, node, self._version))
+                self._schedule(self._ring.broadcast, partial(self._finish_download, node, self._version))
         self._train()

@@ -1,7 +1,7 @@
 """A relay with limited bandwidth:  python -m benchmarks.swarm.throttled_relay OPTIONS
 
 OPTIONS is a JSON object; see `start_relay` in broadcast.py. A token bucket limits the relay's total rate. The relay
-prints its URL, and serves any file of the folder `other` to clients of other packages.
+prints its URL, and serves files under `other/` to third-party clients such as shardcast.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.model_sizes import qwen2_5
+from benchmarks.model_sizes import load_qwen2_5_size
 from benchmarks.record import describe_machine, save_results
 from benchmarks.tiny_training import VLLM_ON_CPU
 from train.asynchronous.messages import Lease
@@ -103,16 +103,16 @@ def estimate_verification_share() -> dict[str, dict[str, float]]:
     """
     found = {}
     for name, model, gpus, prompt, answer in (
-        ("7B on one H100, completions of 4,000 tokens", qwen2_5("7B"), 1, 500, 4_000),
-        ("32B on two H100s, completions of 8,000 tokens", qwen2_5("32B"), 2, 500, 8_000),
+        ("7B on one H100, completions of 4,000 tokens", load_qwen2_5_size("7B"), 1, 500, 4_000),
+        ("32B on two H100s, completions of 8,000 tokens", load_qwen2_5_size("32B"), 2, 500, 8_000),
     ):
         rates = estimate_engine_timings(model, GPUS["h100"], gpus=gpus)
         context = prompt + answer / 2
-        at_once = min(rates.max_concurrent, int(rates.cache_tokens / context))
-        step = rates.step_seconds + at_once * (
+        concurrent = min(rates.max_concurrent, int(rates.cache_tokens / context))
+        step = rates.step_seconds + concurrent * (
             rates.step_seconds_per_completion + context * rates.step_seconds_per_context_token
         )
-        sample = answer * step / at_once + prompt * rates.prefill_seconds_per_token
+        sample = answer * step / concurrent + prompt * rates.prefill_seconds_per_token
         pairs = count_attention_pairs(prompt, [answer])
         verify = answer * rates.step_seconds_per_completion + prompt * rates.prefill_seconds_per_token
         verify += pairs * rates.prefill_seconds_per_pair
@@ -120,7 +120,7 @@ def estimate_verification_share() -> dict[str, dict[str, float]]:
     return found
 
 
-def cheats() -> Iterator[SamplingCase]:
+def make_cheats() -> Iterator[SamplingCase]:
     yield SamplingCase("int8 weights", _quantize)
     yield SamplingCase("temperature -0.05", temperature=TEMPERATURE - 0.05)
     yield SamplingCase("temperature +0.05", temperature=TEMPERATURE + 0.05)
@@ -128,7 +128,7 @@ def cheats() -> Iterator[SamplingCase]:
     yield SamplingCase("one token of a lease replaced", replaces_token=True, has_right_commitments=True)
     yield SamplingCase("int8 weights behind right commitments", _quantize, has_right_commitments=True)
     for rate in (1e-6, 1e-5, 1e-4):
-        yield SamplingCase(f"one step old, learning rate {rate:.0e}", _random_step(rate))
+        yield SamplingCase(f"one step old, learning rate {rate:.0e}", _make_random_step(rate))
 
 
 def _quantize(weight: Any) -> Any:
@@ -138,7 +138,7 @@ def _quantize(weight: Any) -> Any:
     return ((weight.float() / scale).round() * scale).to(weight.dtype)
 
 
-def _random_step(rate: float) -> Callable[[Any], Any]:
+def _make_random_step(rate: float) -> Callable[[Any], Any]:
     import torch
 
     generator = torch.Generator().manual_seed(5)
@@ -202,7 +202,7 @@ class Pair:
         for lease, answers in zip(leases, self.sample(leases, case), strict=True):
             if case.has_right_commitments:
                 views = self.verifier_model.recompute_lease(answers, lease)
-                found.append([_token_distances(view.margins.astype(np.float64)) for view in views])
+                found.append([_make_token_distances(view.margins.astype(np.float64)) for view in views])
             else:
                 found.append(measure_completions(self.verifier_model, lease, answers))
         return found
@@ -228,7 +228,7 @@ class Pair:
         return np.array(gaps), float(np.mean(spread))
 
 
-def _token_distances(margins: FloatArray) -> Distances:
+def _make_token_distances(margins: FloatArray) -> Distances:
     """Return the distances of a completion that differs from the verifier's only in its tokens."""
     none, zeros = np.zeros(0), np.zeros_like(margins)
     return Distances(none, none, (margins > 0).astype(np.float64), margins, zeros, zeros)
@@ -245,12 +245,12 @@ def count_outcomes(measured: MeasuredLeases, thresholds: Thresholds) -> dict[str
         "leases": n_leases,
         "rejected": rejected,
         "banned": banned,
-        "rejected_at_most": _per_1000(rejected, n_leases),
-        "accepted_at_most": _per_1000(n_leases - rejected, n_leases),
+        "rejected_at_most": _bound_per_1000(rejected, n_leases),
+        "accepted_at_most": _bound_per_1000(n_leases - rejected, n_leases),
     }
 
 
-def _per_1000(n_hits: int, n_leases: int) -> float:
+def _bound_per_1000(n_hits: int, n_leases: int) -> float:
     """Return the exact one-sided 95% upper bound of a rate, per 1,000."""
     low, high = n_hits / n_leases, 1.0
     while high - low > 1e-6:
@@ -266,7 +266,7 @@ def find_max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_answers
     replaced = 0.0
     for max_gap in np.geomspace(1e-5, 2, 120):
         margins: FloatArray = np.where(chosen < max_gap, chosen, 0.0).astype(np.float64)
-        if not any(find_violations([_token_distances(each) for each in margins], thresholds)):
+        if not any(find_violations([_make_token_distances(each) for each in margins], thresholds)):
             replaced = max(replaced, float((margins > 0).mean()))
     return round(1000 * replaced, 2)
 
@@ -282,7 +282,7 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
     honest = pair.measure_distances(draw_leases(HONEST_LEASES, 1), honest_case)
     together = pool_distances([answer for lease in honest for answer in lease])
     found = {"honest": count_outcomes(honest, thresholds)}
-    for number, case in enumerate(cheats()):
+    for number, case in enumerate(make_cheats()):
         distances = pair.measure_distances(draw_leases(CHEATING_LEASES, 2 + number), case)
         found[case.name] = count_outcomes(distances, thresholds)
         print(f"{dtype}: {case.name} {found[case.name]}", flush=True)

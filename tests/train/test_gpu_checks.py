@@ -14,7 +14,7 @@ import forked
 
 from benchmarks.gpu.__main__ import GPUS, SECONDS, TOTAL_SECONDS, Table, main, run_check
 from benchmarks.gpu.run import write_configuration
-from benchmarks.gpu.setup import FULL, Work
+from benchmarks.gpu.setup import FULL, CheckEnvironment
 from benchmarks.gpu.thresholds import FAIL, PASS, SKIP, SLOW, THRESHOLDS
 from train.config import read_config
 from train.run.fit import check_memory
@@ -58,7 +58,7 @@ def test_at_full_size_the_run_is_accepted_and_fits_an_h100(tmp_path):
     from transformers import Qwen2Config
 
     Qwen2Config(**FULL.shape, architectures=["Qwen2ForCausalLM"]).save_pretrained(tmp_path / "model")
-    run = read_config(write_configuration(Work(tmp_path, FULL, sys.executable)))
+    run = read_config(write_configuration(CheckEnvironment(tmp_path, FULL, sys.executable)))
     assert (run.engine.kind, run.model.dtype, run.optimizer.row_tokens) == ("vllm", "bfloat16", 20_480)
     check_memory(run, Machines(1, gpu_gb=80.0, host_gb=64.0))
 

@@ -14,7 +14,7 @@ def test_nodes_that_are_alike_keep_the_trainer_busy_from_the_bound_of_the_formul
     assert ring.min_staleness == least
     for staleness in (1, 2, 3, 4):
         found = simulate(ring, Swarm(10), staleness, steps=8)
-        assert found.trainer_idle == pytest.approx(ring.idle_share(staleness), abs=1e-6)
+        assert found.trainer_idle == pytest.approx(ring.compute_idle_share(staleness), abs=1e-6)
         assert (found.trainer_idle < 1e-6) == (staleness >= least)
 
 
