@@ -1,6 +1,6 @@
-"""A check of the claims in examples/problems, independent of curate/:  .venv/bin/python examples/check.py
+"""A check of the metadata in examples/problems, independent of curate/:  .venv/bin/python examples/check.py
 
-It runs every solution without isolation, in about a minute, and derives from the verdicts which rows are kept.
+It runs every solution without isolation, in about a minute, and derives the kept rows from the verdicts.
 """
 
 import json
@@ -57,7 +57,7 @@ def judge_all(sample: Sample) -> dict[Solution, str]:
 
 def decide(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
     """Return `keep`, or the first reason for rejection in the order of the pipeline other than duplicates."""
-    gold = [verdicts[solution] for solution in sample.gold]
+    gold = [verdicts[solution] for solution in sample.public_solutions]
     has_references = sample.source != "livecodebench"
     distinct = {json.dumps(test) for test in sample.tests}
     if "answer" in sample.settings:
@@ -81,12 +81,12 @@ def decide(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
     return "keep"
 
 
-def shingles(text: str) -> set[tuple[str, ...]]:
+def make_shingles(text: str) -> set[tuple[str, ...]]:
     words = re.findall(r"[a-z0-9_]+", text.lower())
     return set(zip(*(words[start:] for start in range(5)), strict=False))
 
 
-def jaccard(a: set[Any], b: set[Any]) -> float:
+def compute_jaccard(a: set[Any], b: set[Any]) -> float:
     return len(a & b) / len(a | b)
 
 
@@ -98,7 +98,7 @@ def rank(sample: Sample) -> tuple[bool, int, int, str]:
 
 
 def find_mistakes() -> list[str]:
-    """Return a message for each false claim of the samples."""
+    """Return a message for each wrong entry in the metadata of the samples."""
     samples = encode.read_samples()
     messages = []
     with ThreadPoolExecutor(2) as pool:
@@ -108,11 +108,11 @@ def find_mistakes() -> list[str]:
             if (seen := verdicts[key][solution]) != solution.verdict:
                 messages.append(f"{key}: a solution marked {solution.verdict} is {seen}")
 
-    texts = {key: encode.statement(sample, samples) for key, sample in samples.items()}
+    texts = {key: encode.render_statement(sample, samples) for key, sample in samples.items()}
     fates = {key: decide(sample, texts[key], verdicts[key]) for key, sample in samples.items()}
-    words = {key: shingles(text) for key, text in texts.items()}
+    words = {key: make_shingles(text) for key, text in texts.items()}
     for a, b in combinations(samples, 2):
-        similarity = jaccard(words[a], words[b])
+        similarity = compute_jaccard(words[a], words[b])
         if {a, b} == VARIANTS or similarity < 0.5:
             continue
         print(f"{similarity:.2f}  {a}  {b}")
@@ -122,7 +122,7 @@ def find_mistakes() -> list[str]:
             removed = max(samples[a], samples[b], key=rank).key
             fates[removed] = "duplicate_exact" if texts[a] == texts[b] else "duplicate_near"
 
-    if jaccard(*(words[key] for key in VARIANTS)) < 0.7:
+    if compute_jaccard(*(words[key] for key in VARIANTS)) < 0.7:
         messages.append(f"the variants {VARIANTS} should look like duplicates")
     for key, sample in samples.items():
         if fates[key] != sample.settings["expect"]:

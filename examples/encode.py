@@ -5,7 +5,7 @@
 
 A problem is one Markdown file: settings in TOML (listed in examples/README.md), the statement, `## Tests` (Python that
 lists the inputs) and `## Solution: VERDICT` sections. The first solution marked `accepted` prints the expected outputs.
-Solutions marked `kept back` are not rendered; LiveCodeBench has no column for solutions.
+The script does not render solutions marked `kept back`; LiveCodeBench has no column for solutions.
 
 Solutions run here without isolation: do not run untrusted ones with this script.
 """
@@ -74,16 +74,16 @@ class Sample:
 
     @property
     def row_id(self) -> str:
-        """Return the id of the row. TACO has none, so the number at the beginning of the file name is its id."""
+        """Return the id of the row. For TACO, which has no ids, it is the number at the beginning of the file name."""
         name = self.key.split("/")[1]
         return f"{self.source}/{self.settings.get('id', int(name.split('-')[0]))}"
 
     @property
-    def gold(self) -> tuple[Solution, ...]:
+    def public_solutions(self) -> tuple[Solution, ...]:
         return tuple(solution for solution in self.solutions if not solution.kept_back)
 
     @property
-    def trusted(self) -> Solution:
+    def reference(self) -> Solution:
         return next(solution for solution in self.solutions if solution.verdict in ("accepted", "flaky"))
 
 
@@ -99,17 +99,17 @@ def read_sample(path: Path) -> Sample:
     inputs: tuple[Any, ...] = ()
     for heading, text in zip(parts[::2], parts[1::2], strict=True):
         if heading == "Tests":
-            inputs = list_inputs(fence(text)[1])
+            inputs = list_inputs(extract_code(text)[1])
         elif heading.startswith("Solution: "):
             verdict, _, kept = heading.removeprefix("Solution: ").partition(", ")
-            solutions.append(Solution(verdict, *fence(text), kept_back=kept == "kept back"))
+            solutions.append(Solution(verdict, *extract_code(text), kept_back=kept == "kept back"))
         else:
             sections[heading] = text.strip()
     key = f"{path.parent.name}/{path.stem}"
     return Sample(key, tomllib.loads(front), title, statement.strip(), sections, tuple(solutions), inputs)
 
 
-def fence(text: str) -> tuple[str, str]:
+def extract_code(text: str) -> tuple[str, str]:
     return re.search(r"^```(\w+)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE).groups()
 
 
@@ -134,7 +134,7 @@ def read_samples() -> dict[str, Sample]:
     return samples
 
 
-# --- running our own solutions --------------------------------------------------------------------
+# --- running the solutions --------------------------------------------------------------------------
 
 CALL = """
 
@@ -169,53 +169,53 @@ def run(solution: Solution, sample: Sample, given: Any, *, seconds: float = 600,
 
 
 def compute_outputs(sample: Sample) -> list[Any]:
-    return [run(sample.trusted, sample, given) for given in sample.inputs]
+    return [run(sample.reference, sample, given) for given in sample.inputs]
 
 
 # --- statements -----------------------------------------------------------------------------------
 
 
-def statement(sample: Sample, samples: dict[str, Sample]) -> str:
+def render_statement(sample: Sample, samples: dict[str, Sample]) -> str:
     """Return the statement in the layout of its source."""
     if key := sample.settings.get("statement_of"):
-        return statement(samples[key], samples)
-    shown = sample.tests[: sample.settings.get("examples", 2)]
+        return render_statement(samples[key], samples)
+    examples = sample.tests[: sample.settings.get("examples", 2)]
     if sample.entry_point:
-        return "\n".join([sample.statement, "", *call_examples(sample, shown), *constraints(sample)])
+        return "\n".join([sample.statement, "", *render_call_examples(sample, examples), *render_constraints(sample)])
     parts = [sample.statement]
     header = {"taco": "{}", "synthetic1": "-----{}-----", "livecodebench": "{}"}[sample.source]
     for name in ("Input", "Output", "Constraints"):
         if name in sample.sections:
             parts += [header.format(name), sample.sections[name]]
     if sample.source == "livecodebench":
-        for number, (given, output) in enumerate(shown, start=1):
+        for number, (given, output) in enumerate(examples, start=1):
             parts += [f"Sample Input {number}", given.rstrip("\n"), f"Sample Output {number}", output.rstrip("\n")]
-    elif shown:
+    elif examples:
         parts.append(header.format("Examples"))
-        for given, output in shown:
+        for given, output in examples:
             parts += ["Input", given.rstrip("\n"), "Output", output.rstrip("\n")]
     if "Note" in sample.sections:
         parts += [header.format("Note"), sample.sections["Note"]]
     return "\n\n".join(parts)
 
 
-def argument_names(sample: Sample) -> list[str]:
+def list_argument_names(sample: Sample) -> list[str]:
     tree = ast.parse(sample.settings["starter"].rstrip() + " pass")
     function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     return [argument.arg for argument in function.args.args if argument.arg != "self"]
 
 
-def call_examples(sample: Sample, shown: tuple[tuple[Any, Any], ...]) -> list[str]:
+def render_call_examples(sample: Sample, examples: tuple[tuple[Any, Any], ...]) -> list[str]:
     lines = []
-    for number, (arguments, value) in enumerate(shown, start=1):
-        named = zip(argument_names(sample), arguments, strict=True)
+    for number, (arguments, value) in enumerate(examples, start=1):
+        named = zip(list_argument_names(sample), arguments, strict=True)
         lines += [f"Example {number}:", ""]
         lines += ["Input: " + ", ".join(f"{name} = {json.dumps(argument)}" for name, argument in named)]
         lines += [f"Output: {json.dumps(value)}", ""]
     return lines
 
 
-def constraints(sample: Sample) -> list[str]:
+def render_constraints(sample: Sample) -> list[str]:
     return ["Constraints:", "", sample.sections["Constraints"], ""] if "Constraints" in sample.sections else []
 
 
@@ -232,20 +232,20 @@ TACO_SCHEMA = pa.schema(
 )
 
 
-def taco_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    return [taco_row(sample, samples) for sample in samples.values() if sample.source == "taco"]
+def make_taco_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
+    return [make_taco_row(sample, samples) for sample in samples.values() if sample.source == "taco"]
 
 
-def taco_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, Any]:
+def make_taco_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, Any]:
     settings = sample.settings
     stdin = sample.entry_point is None
     seconds = settings.get("seconds")
     row = dict.fromkeys(TACO_SCHEMA.names)
     return row | {
-        "question": statement(sample, samples),
-        "solutions": json.dumps([solution.code for solution in sample.gold]),
+        "question": render_statement(sample, samples),
+        "solutions": json.dumps([solution.code for solution in sample.public_solutions]),
         "starter_code": settings.get("starter", ""),
-        "input_output": taco_tests(sample),
+        "input_output": make_taco_tests(sample),
         "difficulty": settings.get("difficulty", "UNKNOWN_DIFFICULTY"),
         "raw_tags": repr([tag.lower() for tag in settings.get("tags", [])]),
         "name": sample.title if stdin else None,
@@ -259,7 +259,7 @@ def taco_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, Any]:
     }
 
 
-def taco_tests(sample: Sample) -> str:
+def make_taco_tests(sample: Sample) -> str:
     quirk = sample.settings.get("quirk")
     if sample.entry_point:
         # codewars wraps the expected value in a list, leetcode does not
@@ -292,13 +292,13 @@ STDIN_SUFFIX = "The input will be stdin and you should print your solution to st
 GAVE_UP = "I tried a direct simulation, but I ran out of room before the code was complete.\n\n```python\n"
 
 
-def synthetic1_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
+def make_synthetic1_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
     """Return two rows for each problem: all first responses, then the second ones in reverse order."""
-    pairs = [synthetic1_pair(sample, samples) for sample in samples.values() if sample.source == "synthetic1"]
+    pairs = [make_synthetic1_pair(sample, samples) for sample in samples.values() if sample.source == "synthetic1"]
     return [first for first, _ in pairs] + [second for _, second in reversed(pairs)]
 
 
-def synthetic1_pair(sample: Sample, samples: dict[str, Sample]) -> tuple[dict[str, Any], dict[str, Any]]:
+def make_synthetic1_pair(sample: Sample, samples: dict[str, Sample]) -> tuple[dict[str, Any], dict[str, Any]]:
     settings = sample.settings
     shared = {
         "problem_id": settings["id"],
@@ -319,17 +319,20 @@ def synthetic1_pair(sample: Sample, samples: dict[str, Sample]) -> tuple[dict[st
         shared |= {
             "hf_dataset_name": "PrimeIntellect/verifiable-coding-problems",
             "task_type": "verifiable_code",
-            "prompt": synthetic1_prompt(sample, samples),
-            "gold_standard_solution": fenced(sample.gold[0]) if sample.gold else None,
-            "verification_info": repr(synthetic1_tests(sample)),
-            "metadata": repr(synthetic1_metadata(sample)),
+            "prompt": make_synthetic1_prompt(sample, samples),
+            "gold_standard_solution": format_code(sample.public_solutions[0]) if sample.public_solutions else None,
+            "verification_info": repr(make_synthetic1_tests(sample)),
+            "metadata": repr(make_synthetic1_metadata(sample)),
         }
         thought = "Let me work through the constraints first.\n\n"
-        answers = [(thought + fenced(solution), float(solution.verdict == "accepted")) for solution in sample.gold]
+        answers = [
+            (thought + format_code(solution), float(solution.verdict == "accepted"))
+            for solution in sample.public_solutions
+        ]
         answers = [*answers, (GAVE_UP, 0.0), (GAVE_UP, 0.0)][:2]
     first, second = (
         {
-            "response_id": f"{settings['id']}_{digest(f'{sample.key} {number}')}",
+            "response_id": f"{settings['id']}_{compute_short_digest(f'{sample.key} {number}')}",
             "llm_response": answer,
             "score": score,
             "verification_result_info": repr({"failure_reason": "no_code_block"}) if answer == GAVE_UP else "{}",
@@ -339,13 +342,13 @@ def synthetic1_pair(sample: Sample, samples: dict[str, Sample]) -> tuple[dict[st
     return shared | first, shared | second
 
 
-def digest(text: str) -> str:
+def compute_short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def synthetic1_prompt(sample: Sample, samples: dict[str, Sample]) -> str:
-    parts = [f"Solve the following coding problem using the programming language {language_of(sample)}:"]
-    parts.append(statement(sample, samples))
+def make_synthetic1_prompt(sample: Sample, samples: dict[str, Sample]) -> str:
+    parts = [f"Solve the following coding problem using the programming language {find_language(sample)}:"]
+    parts.append(render_statement(sample, samples))
     if sample.entry_point:
         parts += ["The function to implement:", sample.settings["starter"] + "\n"]
     else:
@@ -353,23 +356,23 @@ def synthetic1_prompt(sample: Sample, samples: dict[str, Sample]) -> str:
     return "\n\n".join([*parts, "Now solve the problem and return the code."])
 
 
-def language_of(sample: Sample) -> str:
-    return sample.gold[0].language if sample.gold else "python"
+def find_language(sample: Sample) -> str:
+    return sample.public_solutions[0].language if sample.public_solutions else "python"
 
 
-def fenced(solution: Solution) -> str:
+def format_code(solution: Solution) -> str:
     return f"```{solution.language}\n{solution.code}```"
 
 
-def synthetic1_tests(sample: Sample) -> dict[str, Any]:
+def make_synthetic1_tests(sample: Sample) -> dict[str, Any]:
     shape = {"type": "stdin_stdout"}
     if sample.entry_point:
         shape = {"type": "function_call", "fn_name": sample.entry_point}
     cases = [shape | {"input": given, "output": output} for given, output in sample.tests]
-    return {"language": language_of(sample), "test_cases": cases}
+    return {"language": find_language(sample), "test_cases": cases}
 
 
-def synthetic1_metadata(sample: Sample) -> dict[str, Any]:
+def make_synthetic1_metadata(sample: Sample) -> dict[str, Any]:
     seconds = sample.settings.get("seconds")
     return {
         "difficulty": sample.settings.get("difficulty"),
@@ -383,13 +386,13 @@ def synthetic1_metadata(sample: Sample) -> dict[str, Any]:
 # --- LiveCodeBench --------------------------------------------------------------------------------
 
 
-def livecodebench_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    return [livecodebench_row(sample, samples) for sample in samples.values() if sample.source == "livecodebench"]
+def make_livecodebench_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
+    return [make_livecodebench_row(sample, samples) for sample in samples.values() if sample.source == "livecodebench"]
 
 
-def livecodebench_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, Any]:
+def make_livecodebench_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, Any]:
     settings = sample.settings
-    tests = [livecodebench_test(sample, *test) for test in sample.tests]
+    tests = [make_livecodebench_test(sample, *test) for test in sample.tests]
     if settings.get("quirk") == "error as expected value":
         tests[-1]["output"] = "Error: the reference did not finish in time"
     public = settings.get("examples", 2)
@@ -399,7 +402,7 @@ def livecodebench_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, A
         private = base64.b64encode(packed).decode()
     return {
         "question_title": sample.title,
-        "question_content": statement(sample, samples),
+        "question_content": render_statement(sample, samples),
         "platform": settings["platform"],
         "question_id": settings["id"],
         "contest_id": settings["contest"],
@@ -412,7 +415,7 @@ def livecodebench_row(sample: Sample, samples: dict[str, Sample]) -> dict[str, A
     }
 
 
-def livecodebench_test(sample: Sample, given: Any, output: Any) -> dict[str, str]:
+def make_livecodebench_test(sample: Sample, given: Any, output: Any) -> dict[str, str]:
     if sample.entry_point is None:
         return {"input": given, "output": output, "testtype": "stdin"}
     arguments = "\n".join(json.dumps(argument) for argument in given)
@@ -421,11 +424,11 @@ def livecodebench_test(sample: Sample, given: Any, output: Any) -> dict[str, str
 
 # --- writing --------------------------------------------------------------------------------------
 
-RENDERERS = {"taco": taco_rows, "synthetic1": synthetic1_rows, "livecodebench": livecodebench_rows}
+RENDERERS = {"taco": make_taco_rows, "synthetic1": make_synthetic1_rows, "livecodebench": make_livecodebench_rows}
 
 
-def expected_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
-    """Return whether the pipeline should keep each problem, or the reason of its rejection."""
+def make_expected_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
+    """Return the expected outcome of each problem: `keep`, or `reject` with the reason."""
     rows = []
     for sample in samples.values():
         reason = sample.settings["expect"]
@@ -437,7 +440,7 @@ def expected_rows(samples: dict[str, Sample]) -> list[dict[str, Any]]:
     return rows
 
 
-def json_lines(rows: list[dict[str, Any]]) -> str:
+def format_json_lines(rows: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -452,23 +455,23 @@ def write(samples: dict[str, Sample]) -> None:
     for path in (TACO, SYNTHETIC1, LIVECODEBENCH):
         path.parent.mkdir(parents=True, exist_ok=True)
     for path, rows, schema in (
-        (TACO, taco_rows(samples), TACO_SCHEMA),
-        (SYNTHETIC1, synthetic1_rows(samples), SYNTHETIC1_SCHEMA),
+        (TACO, make_taco_rows(samples), TACO_SCHEMA),
+        (SYNTHETIC1, make_synthetic1_rows(samples), SYNTHETIC1_SCHEMA),
     ):
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd", row_group_size=100)
-    LIVECODEBENCH.write_text(json_lines(livecodebench_rows(samples)))
-    EXPECTED.write_text(json_lines(expected_rows(samples)))
+    LIVECODEBENCH.write_text(format_json_lines(make_livecodebench_rows(samples)))
+    EXPECTED.write_text(format_json_lines(make_expected_rows(samples)))
 
 
 def find_stale_files(samples: dict[str, Sample]) -> list[Path]:
-    """Return the files with outdated content, whatever versions of pyarrow and zlib wrote them."""
+    """Return the files with outdated content, independent of the versions of pyarrow and zlib."""
     lines = LIVECODEBENCH.read_text().splitlines()
     fresh = {
-        TACO: pq.read_table(TACO).to_pylist() == taco_rows(samples),
-        SYNTHETIC1: pq.read_table(SYNTHETIC1).to_pylist() == synthetic1_rows(samples),
+        TACO: pq.read_table(TACO).to_pylist() == make_taco_rows(samples),
+        SYNTHETIC1: pq.read_table(SYNTHETIC1).to_pylist() == make_synthetic1_rows(samples),
         LIVECODEBENCH: [decompress_row(json.loads(line)) for line in lines]
-        == [decompress_row(row) for row in livecodebench_rows(samples)],
-        EXPECTED: EXPECTED.read_text() == json_lines(expected_rows(samples)),
+        == [decompress_row(row) for row in make_livecodebench_rows(samples)],
+        EXPECTED: EXPECTED.read_text() == format_json_lines(make_expected_rows(samples)),
     }
     return [path for path, same in fresh.items() if not same]
 

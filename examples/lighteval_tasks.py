@@ -59,7 +59,7 @@ class SuiteRequest:
     protocol: str = ""
     form: str = ""
 
-    def settings(self) -> SuiteSettings:
+    def resolve(self) -> SuiteSettings:
         given = {"window": self.window or None, "form": self.form or None}
         name = parse_suite(self.suite)[0]
         return resolve_settings(self.protocol or None, name, given, PromptFormat()).suite_settings
@@ -72,7 +72,7 @@ def load_exercises(request: SuiteRequest) -> Mapping[str, Exercise]:
     Raises CurateError if the suite cannot be read, and for forms in which the model continues a partial text.
     """
     name, location = parse_suite(request.suite)
-    settings = request.settings()
+    settings = request.resolve()
     found = read_exercises(location, settings.window, suite=name, settings=settings)
     if any(isinstance(exercise.prompt, str) or exercise.prompt[-1]["role"] != "user" for exercise in found):
         raise CurateError(
@@ -94,8 +94,8 @@ def lighteval_task(
     to ~/.cache/curate. Raises CurateError for unknown suites, and as load_exercises does.
     """
     request = SuiteRequest(suite, window, protocol, form)
-    used = request.settings()
-    rows = [_row(exercise) for exercise in load_exercises(request).values()]
+    used = request.resolve()
+    rows = [_make_row(exercise) for exercise in load_exercises(request).values()]
     metric = SampleLevelMetric(
         metric_name="curate_pass@1",
         category=SamplingMethod.GENERATIVE,
@@ -106,7 +106,7 @@ def lighteval_task(
     )
     return LightevalTaskConfig(
         name=name or "curate_" + parse_suite(suite)[0].replace("+", "_plus"),
-        prompt_function=_doc,
+        prompt_function=_make_doc,
         hf_repo=str(_write_rows(rows)),
         hf_subset="default",
         hf_avail_splits=[_SPLIT],
@@ -168,7 +168,7 @@ def _judge(answers: list[tuple[int, Exercise, str]], sandbox: Sandbox) -> list[t
     return verdicts
 
 
-def _doc(row: dict[str, Any], task_name: str) -> Doc:
+def _make_doc(row: dict[str, Any], task_name: str) -> Doc:
     return Doc(
         query=row["query"],
         instruction=row["instruction"] or None,
@@ -179,7 +179,7 @@ def _doc(row: dict[str, Any], task_name: str) -> Doc:
     )
 
 
-def _row(exercise: Exercise) -> dict[str, str]:
+def _make_row(exercise: Exercise) -> dict[str, str]:
     *before, last = exercise.prompt
     return {
         "id": exercise.id,

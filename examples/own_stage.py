@@ -34,7 +34,7 @@ class ShortStatements(ProblemStage[int]):
         return compute_fingerprint(row.problem.statement)
 
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> int:
-        """Count words. A stage that executes programs would set `seed`, and use `sandbox(self.seed)` here."""
+        """Count words. Stages that execute programs set `seed`, and call `sandbox(self.seed)` to get a Sandbox."""
         return len(row.problem.statement.split())
 
     def settle(self, row: BuildRow, record: int) -> BuildRow:

@@ -8,14 +8,14 @@ import sys
 from sandbox import Case, Program, Sandbox, Suite
 
 
-def _program(completion: str) -> str | None:
+def _extract_program(completion: str) -> str | None:
     blocks = re.findall(r"```python\n(.*?)```", completion, re.DOTALL)
     return blocks[-1] if blocks else None
 
 
 def score(completion: str, tests: list[dict[str, str]]) -> float:
     """Append each test to the program, and check the exit status."""
-    program = _program(completion)
+    program = _extract_program(completion)
     if program is None:
         return 0.0
     for test in tests:
@@ -33,7 +33,7 @@ def sound(completion: str, tests: list[dict[str, str]]) -> float:
     """Send only arguments to the program, and compare its return value in another process."""
     global _box
     _box = _box or Sandbox()
-    program = _program(completion)
+    program = _extract_program(completion)
     if program is None:
         return 0.0
     cases = [Case(test["input"], test["output"]) for test in tests]

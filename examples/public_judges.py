@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 
-def _program(completion: str) -> str:
+def _extract_program(completion: str) -> str:
     return completion.split("```python\n")[-1].split("```")[0]
 
 
@@ -18,7 +18,7 @@ def evalplus(completion: str, tests: list[dict[str, str]]) -> float:
     inputs = [json.loads(test["input"]) for test in tests]
     expected = [json.loads(test["output"]) for test in tests]
     times = [1.0 for _ in tests]
-    verdict, _ = untrusted_check("mbpp", _program(completion), inputs, tests[0]["fn_name"], expected, 0, times)
+    verdict, _ = untrusted_check("mbpp", _extract_program(completion), inputs, tests[0]["fn_name"], expected, 0, times)
     return float(verdict == PASS)
 
 
@@ -31,5 +31,5 @@ def lighteval(completion: str, tests: list[dict[str, str]]) -> float:
     if called:
         inputs = ["\n".join(map(json.dumps, json.loads(given))) for given in inputs]
     suite: dict[str, Any] = {"inputs": inputs, "outputs": [test["output"] for test in tests], "fn_name": called}
-    results = check_correctness({"input_output": json.dumps(suite)}, _program(completion), timeout=6)
+    results = check_correctness({"input_output": json.dumps(suite)}, _extract_program(completion), timeout=6)
     return float(all(result is True or result == 1 for result in results))

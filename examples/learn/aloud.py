@@ -1,8 +1,8 @@
-"""Problems that are solved by counting aloud:  python examples/learn/aloud.py FOLDER
+"""Problems whose solutions need a chain of thought:  python examples/learn/aloud.py FOLDER
 
-"Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." The order of the words is learned
-from demonstrations. A completion that thinks goes from word to word; one that does not guesses a word. More steps need
-more thinking, so a length limit truncates completions about distant words. See benchmarks/ingredients.py.
+"Read n. Go 5 words on from cat. Print the first letter of where you arrive, then n." The model learns the order of the
+words from demonstrations. A chain of thought counts from word to word; a completion without one guesses a word. More
+steps need a longer chain, so a length limit truncates completions about distant words. See benchmarks/ingredients.py.
 """
 
 import json
@@ -35,42 +35,42 @@ class Problem:
         asked = f"Go {self.steps} words on from {WORDS[self.start]}"
         return f"Read n. {asked}. Print the first letter of where you arrive, then n."
 
-    def after(self, steps: int) -> str:
+    def find_word(self, steps: int) -> str:
         return WORDS[(self.start + steps) % len(WORDS)]
 
 
-def all_problems() -> tuple[list[Problem], list[Problem]]:
+def make_problems() -> tuple[list[Problem], list[Problem]]:
     """Return the problems for training and those held out, in a fixed random order."""
     shuffled = [Problem(steps, start) for steps in range(1, FARTHEST + 1) for start in range(len(WORDS))]
     random.Random(0).shuffle(shuffled)
     return shuffled[HELD_OUT:], shuffled[:HELD_OUT]
 
 
-def demonstration(problem: Problem, rng: random.Random) -> str:
+def make_demonstration(problem: Problem, rng: random.Random) -> str:
     if rng.random() >= THINKS:
-        return program(problem.after(rng.randint(1, FARTHEST)))
+        return make_program(problem.find_word(rng.randint(1, FARTHEST)))
     steps = problem.steps + (rng.choice((-1, 1)) if rng.random() < SLIPS else 0)
-    return thought(problem, steps) + program(problem.after(steps))
+    return make_thought(problem, steps) + make_program(problem.find_word(steps))
 
 
-def thought(problem: Problem, steps: int) -> str:
-    counted = "".join(f"{step} {problem.after(step)}\n" for step in range(1, steps + 1))
+def make_thought(problem: Problem, steps: int) -> str:
+    counted = "".join(f"{step} {problem.find_word(step)}\n" for step in range(1, steps + 1))
     return f"<think>\n{counted}</think>\n"
 
 
-def program(word: str) -> str:
+def make_program(word: str) -> str:
     return f'```python\nprint("{word[0]}", input())\n```'
 
 
-def texts(problems: Sequence[Problem]) -> list[str]:
-    """Return all statements and right answers, for training a tokenizer."""
+def list_texts(problems: Sequence[Problem]) -> list[str]:
+    """Return all statements and right completions, for training a tokenizer."""
     statements = [problem.statement for problem in problems]
-    return statements + [thought(p, p.steps) + program(p.after(p.steps)) for p in problems]
+    return statements + [make_thought(p, p.steps) + make_program(p.find_word(p.steps)) for p in problems]
 
 
-def row(problem: Problem) -> dict[str, object]:
+def make_row(problem: Problem) -> dict[str, object]:
     """Return a row with the columns that the mapping describes."""
-    right = problem.after(problem.steps)[0]
+    right = problem.find_word(problem.steps)[0]
     numbers = random.Random(problem.statement).sample(range(100), TESTS)
     tests = [{"input": f"{n}\n", "output": f"{right} {n}\n"} for n in numbers]
     return {
@@ -83,5 +83,5 @@ def row(problem: Problem) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    learnt, held_out = all_problems()
-    write(Path(sys.argv[1]), train=map(row, learnt), held_out=map(row, held_out))
+    training, held_out = make_problems()
+    write(Path(sys.argv[1]), train=map(make_row, training), held_out=map(make_row, held_out))

@@ -16,24 +16,26 @@ _CHANGEABLE = re.compile(r"\b[2-9]\b| [-+*%<>] |\b(?:max|min|sum|len)\b")
 _OTHERS = ([str(c) for c in CONSTANTS], [f" {sign} " for sign in "+-*%"], [" < ", " > "], ["max", "min", "sum", "len"])
 
 
-def demonstration(problem: Problem, rng: random.Random) -> str:
-    return answer(problem.task.program(body(problem.task, rng)))
+def make_demonstration(problem: Problem, rng: random.Random) -> str:
+    return format_completion(problem.task.make_program(choose_body(problem.task, rng)))
 
 
-def answer(program: str) -> str:
+def format_completion(program: str) -> str:
     return f"```python\n{program}\n```"
 
 
-def texts(problems: Sequence[Problem]) -> list[str]:
-    """Return all statements and answers without random changes, for training a tokenizer."""
+def list_texts(problems: Sequence[Problem]) -> list[str]:
+    """Return all statements and completions without random changes, for training a tokenizer."""
     statements = [problem.statement for problem in problems]
-    return statements + [answer(p.task.program(body)) for p in problems for body in (p.task.right, *p.task.wrong)]
+    return statements + [
+        format_completion(p.task.make_program(body)) for p in problems for body in (p.task.right, *p.task.wrong)
+    ]
 
 
-def body(task: Task, rng: random.Random, *, right: float = RIGHT) -> str:
-    """Return the lines after the one that reads the input.
+def choose_body(task: Task, rng: random.Random, *, right: float = RIGHT) -> str:
+    """Return the lines of a program after its first line, which reads the input.
 
-    right: probability of the right lines; both kinds of mistakes keep their proportion
+    right: probability of the right lines; the two kinds of mistakes keep their proportion
     """
     if rng.random() < right:
         return task.right

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks import Task, tasks
+from tasks import Task, generate_tasks
 
 TASKS_OF_A_KIND = 96  # at most, so that no kind dominates the set
 HELD_OUT = 200  # tasks
@@ -55,25 +55,25 @@ class Problem:
         return f"{PHRASINGS[self.task.reads][self.phrasing]} {self.task.ask}"
 
 
-def problems() -> tuple[list[Problem], list[Problem]]:
+def make_problems() -> tuple[list[Problem], list[Problem]]:
     """Return the problems for training and those held out, in a fixed random order."""
     rng = random.Random(0)
     chosen: list[Task] = []
-    for _, of_a_kind in itertools.groupby(tasks(), key=lambda task: task.name.partition("-")[0]):
+    for _, of_a_kind in itertools.groupby(generate_tasks(), key=lambda task: task.name.partition("-")[0]):
         known = list(of_a_kind)
         chosen += rng.sample(known, min(TASKS_OF_A_KIND, len(known)))
     rng.shuffle(chosen)
     held_out = [Problem(task, rng.randrange(3)) for task in chosen[:HELD_OUT]]
-    learnt = [Problem(task, phrasing) for task in chosen[HELD_OUT:] for phrasing in range(3)]
-    rng.shuffle(learnt)
-    return learnt, held_out
+    training = [Problem(task, phrasing) for task in chosen[HELD_OUT:] for phrasing in range(3)]
+    rng.shuffle(training)
+    return training, held_out
 
 
-def row(problem: Problem) -> dict[str, object]:
+def make_row(problem: Problem) -> dict[str, object]:
     """Return a row with the columns that the mapping describes."""
     task = problem.task
-    right = task.program(task.right)
-    tests = [{"input": line, "output": printed(right, line)} for line in _inputs(task)]
+    right = task.make_program(task.right)
+    tests = [{"input": line, "output": run_program(right, line)} for line in _make_inputs(task)]
     return {
         "id": problem.id,
         "title": task.name,
@@ -83,33 +83,33 @@ def row(problem: Problem) -> dict[str, object]:
     }
 
 
-def _inputs(task: Task) -> list[str]:
+def _make_inputs(task: Task) -> list[str]:
     """Return distinct lines of input.
 
     The first two are the same for all tasks that read the same input, so their expected outputs distinguish tasks.
     """
     shared, own = random.Random(task.reads), random.Random(task.name)
-    lines = dict.fromkeys(_line(task.reads, shared, ()) for _ in range(2))
+    lines = dict.fromkeys(_make_line(task.reads, shared, ()) for _ in range(2))
     while len(lines) < TESTS:
-        lines[_line(task.reads, own, task.constants)] = None
+        lines[_make_line(task.reads, own, task.constants)] = None
     return list(lines)
 
 
-def _line(reads: str, rng: random.Random, constants: tuple[int, ...]) -> str:
+def _make_line(reads: str, rng: random.Random, constants: tuple[int, ...]) -> str:
     length = {"n": 1, "a b": 2}.get(reads) or rng.choice(LENGTHS)
-    numbers = [_number(rng, constants) for _ in range(length)]
+    numbers = [_make_number(rng, constants) for _ in range(length)]
     if reads == "a b" and constants and rng.random() < NEAR_A_CONSTANT:
         numbers[1] = numbers[0] - rng.choice(constants) + rng.randint(-1, 1)  # nearly equal sides of a comparison
     return " ".join(map(str, numbers)) + "\n"
 
 
-def _number(rng: random.Random, constants: tuple[int, ...]) -> int:
+def _make_number(rng: random.Random, constants: tuple[int, ...]) -> int:
     if constants and rng.random() < NEAR_A_CONSTANT:
         return rng.choice(constants) + rng.randint(-1, 1)
     return rng.randint(SMALLEST, LARGEST)
 
 
-def printed(program: str, stdin: str) -> str:
+def run_program(program: str, stdin: str) -> str:
     """Run a trusted program without isolation, and return its output."""
     lines = iter(stdin.splitlines())
     with contextlib.redirect_stdout(io.StringIO()) as output:
@@ -126,5 +126,5 @@ def write(folder: Path, **sets: Iterable[dict[str, object]]) -> None:
 
 
 if __name__ == "__main__":
-    learnt, held_out = problems()
-    write(Path(sys.argv[1]), train=map(row, learnt[:TRAIN]), held_out=map(row, held_out))
+    training, held_out = make_problems()
+    write(Path(sys.argv[1]), train=map(make_row, training[:TRAIN]), held_out=map(make_row, held_out))

@@ -28,14 +28,14 @@ class Task:
     right: str
     wrong: tuple[str, ...]
 
-    def program(self, body: str) -> str:
+    def make_program(self, body: str) -> str:
         return f"{READING[self.reads]}\n{body}"
 
 
 Maker = Callable[..., tuple[str, str, tuple[str, ...]]]  # ask, right, wrong
 
 
-def tasks() -> Iterator[Task]:
+def generate_tasks() -> Iterator[Task]:
     """Yield all tasks, kind by kind."""
     for maker, reads, words, n_constants in _KINDS:
         for chosen in itertools.product(*words):
@@ -49,7 +49,7 @@ def tasks() -> Iterator[Task]:
 def _tail(op: str, c: int, d: int):
     s = _SIGNS[op]
     wrong = (f"n * {c}", f"n {s} {d}", f"n * {c} {_OPPOSITE[op]} {d}", f"n * {d} {s} {c}")
-    return f"Print n times {c} {op} {d}.", f"print(n * {c} {s} {d})", _printed(wrong)
+    return f"Print n times {c} {op} {d}.", f"print(n * {c} {s} {d})", _print_each(wrong)
 
 
 def _branch(than: str, op: str, c: int, d: int, e: int):
@@ -61,14 +61,14 @@ def _branch(than: str, op: str, c: int, d: int, e: int):
         f"n * {d} if n {q} {c} else n",
         f"n * {d}",
     )
-    return ask, f"print(n * {d} if n {q} {c} else n {s} {e})", _printed(wrong)
+    return ask, f"print(n * {d} if n {q} {c} else n {s} {e})", _print_each(wrong)
 
 
 def _remainder(op: str, c: int, d: int):
     s = _SIGNS[op]
     ask = f"Print the remainder of n divided by {c}, {op} {d}."
     wrong = (f"n % {c}", f"n // {c} {s} {d}", f"n % {d} {s} {c}", f"n % {c} {_OPPOSITE[s]} {d}")
-    return ask, f"print(n % {c} {s} {d})", _printed(wrong)
+    return ask, f"print(n % {c} {s} {d})", _print_each(wrong)
 
 
 def _divisible(op: str, c: int, d: int, e: int):
@@ -80,20 +80,20 @@ def _divisible(op: str, c: int, d: int, e: int):
         f"n {s} {d} if n % {c} == 0 else n",
         f"n {s} {d} if n > {c} else n * {e}",
     )
-    return ask, f"print(n {s} {d} if n % {c} == 0 else n * {e})", _printed(wrong)
+    return ask, f"print(n {s} {d} if n % {c} == 0 else n * {e})", _print_each(wrong)
 
 
 def _weighted(op: str, c: int, d: int):
     s = _SIGNS[op]
     wrong = (f"a * {c}", f"a * {c} {s} b", f"a * {d} {s} b * {c}", f"a * {c} {_OPPOSITE[s]} b * {d}")
-    return f"Print {c} times a {op} {d} times b.", f"print(a * {c} {s} b * {d})", _printed(wrong)
+    return f"Print {c} times a {op} {d} times b.", f"print(a * {c} {s} b * {d})", _print_each(wrong)
 
 
 def _extreme(which: str, op: str, c: int, d: int):
     s, name, other = _SIGNS[op], *(("max", "min") if which == "larger" else ("min", "max"))
     ask = f"Print the {which} of a and b, times {c} {op} {d}."
     wrong = (f"{name}(a, b) * {c}", f"{other}(a, b) * {c} {s} {d}", f"{name}(a, b) {s} {d}", f"a * {c} {s} {d}")
-    return ask, f"print({name}(a, b) * {c} {s} {d})", _printed(wrong)
+    return ask, f"print({name}(a, b) * {c} {s} {d})", _print_each(wrong)
 
 
 def _apart(than: str, op: str, c: int, d: int, e: int):
@@ -105,14 +105,14 @@ def _apart(than: str, op: str, c: int, d: int, e: int):
         f"a * {d} if a {q} b + {c} else b",
         f"a * {d} if a {_OPPOSITE[q]} b + {c} else b {s} {e}",
     )
-    return ask, f"print(a * {d} if a {q} b + {c} else b {s} {e})", _printed(wrong)
+    return ask, f"print(a * {d} if a {q} b + {c} else b {s} {e})", _print_each(wrong)
 
 
 def _statistic(which: str, op: str, c: int):
     s, name = _SIGNS[op], _STATISTICS[which]
     other = {"sum": "len", "len": "sum", "max": "min", "min": "max"}[name]
     wrong = (f"{name}(xs)", f"{other}(xs) {s} {c}", f"{name}(xs) {_OPPOSITE[s]} {c}", f"xs[0] {s} {c}")
-    return f"Print the {which} of xs {op} {c}.", f"print({name}(xs) {s} {c})", _printed(wrong)
+    return f"Print the {which} of xs {op} {c}.", f"print({name}(xs) {s} {c})", _print_each(wrong)
 
 
 def _mapped(order: str, op: str, c: int, d: int):
@@ -120,7 +120,7 @@ def _mapped(order: str, op: str, c: int, d: int):
     ask = f"Print each element of xs times {c} {op} {d}, in {order} order."
     wrong = (f"x * {c} for x in {xs}", f"x * {c} {s} {d} for x in sorted(xs)", f"x {s} {d} for x in {xs}",
              f"x * {c} {_OPPOSITE[s]} {d} for x in {xs}")  # fmt: skip
-    return ask, f"print(*[x * {c} {s} {d} for x in {xs}])", _listed(wrong)
+    return ask, f"print(*[x * {c} {s} {d} for x in {xs}])", _print_lists(wrong)
 
 
 def _ordered(order: str, op: str, c: int):
@@ -128,42 +128,42 @@ def _ordered(order: str, op: str, c: int):
     ask = f"Print the elements of xs in {order} order, each {op} {c}."
     wrong = (f"x for x in {xs}", f"x {s} {c} for x in xs", f"x {_OPPOSITE[s]} {c} for x in {xs}",
              f"x {s} {c} for x in {_ORDERS['reversed']}")  # fmt: skip
-    return ask, f"print(*[x {s} {c} for x in {xs}])", _listed(wrong)
+    return ask, f"print(*[x {s} {c} for x in {xs}])", _print_lists(wrong)
 
 
 def _filtered(order: str, which: str, c: int):
-    xs, test, other = _ORDERS[order], *_tests(which, c)
+    xs, test, other = _ORDERS[order], *_make_conditions(which, c)
     ask = f"Print the elements of xs that are {which} {c}, in {order} order."
     wrong = (f"x for x in {xs} if {other}", f"x for x in {xs}", f"x - {c} for x in {xs} if {test}",
              f"x for x in {_ORDERS['ascending' if order != 'ascending' else 'given']} if {test}")  # fmt: skip
-    return ask, f"print(*[x for x in {xs} if {test}])", _listed(wrong)
+    return ask, f"print(*[x for x in {xs} if {test}])", _print_lists(wrong)
 
 
 def _total(which: str, op: str, c: int, d: int):
-    s, (test, other) = _SIGNS[op], _tests(which, c)
+    s, (test, other) = _SIGNS[op], _make_conditions(which, c)
     ask = f"Print the sum of the elements of xs that are {which} {c}, {op} {d}."
     wrong = (f"sum(x for x in xs if {test})", f"sum(x for x in xs if {other}) {s} {d}", f"sum(xs) {s} {d}",
              f"sum(1 for x in xs if {test}) {s} {d}")  # fmt: skip
-    return ask, f"print(sum(x for x in xs if {test}) {s} {d})", _printed(wrong)
+    return ask, f"print(sum(x for x in xs if {test}) {s} {d})", _print_each(wrong)
 
 
 def _count(which: str, op: str, c: int, d: int):
-    s, (test, other) = _SIGNS[op], _tests(which, c)
+    s, (test, other) = _SIGNS[op], _make_conditions(which, c)
     ask = f"Print how many elements of xs are {which} {c}, {op} {d}."
     wrong = (f"sum(1 for x in xs if {test})", f"sum(1 for x in xs if {other}) {s} {d}", f"len(xs) {s} {d}",
              f"sum(x for x in xs if {test}) {s} {d}")  # fmt: skip
-    return ask, f"print(sum(1 for x in xs if {test}) {s} {d})", _printed(wrong)
+    return ask, f"print(sum(1 for x in xs if {test}) {s} {d})", _print_each(wrong)
 
 
-def _printed(expressions: tuple[str, ...]) -> tuple[str, ...]:
+def _print_each(expressions: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"print({expression})" for expression in expressions)
 
 
-def _listed(elements: tuple[str, ...]) -> tuple[str, ...]:
+def _print_lists(elements: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"print(*[{element}])" for element in elements)
 
 
-def _tests(which: str, c: int) -> tuple[str, str]:
+def _make_conditions(which: str, c: int) -> tuple[str, str]:
     """Return the condition that the words describe, and one that is easily confused with it."""
     if which == "divisible by":
         return f"x % {c} == 0", f"x % {c} == 1"

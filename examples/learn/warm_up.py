@@ -1,7 +1,8 @@
 """A language model that solves a third of the problems, trained from scratch:  python warm_up.py FOLDER [--seed N]
 
-A byte-level BPE tokenizer and a Qwen2 of 850,000 parameters in float32 learn from demonstrations.py with the prompts of
-`curate`, in two to three minutes on two cores. With --aloud, the model learns from aloud.py to count aloud.
+The script trains a byte-level BPE tokenizer and a float32 Qwen2 of 850,000 parameters on demonstrations.py, with the
+prompts of `curate`. It takes two to three minutes on two cores. With --aloud, the model learns from aloud.py to count
+aloud.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from typing import Protocol
 import aloud
 import demonstrations
 import torch
-from problems import problems
+from problems import make_problems
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
@@ -77,7 +78,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast, *, hidden: int, layers: int) 
 
 
 def warm_up(
-    learnt: Sequence[Problem],
+    problems: Sequence[Problem],
     folder: Path,
     *,
     steps: int,
@@ -88,9 +89,9 @@ def warm_up(
 ) -> None:
     """Train a model and write it to the folder.
 
-    teacher: module with functions `texts` and `demonstration`
+    teacher: module with functions `list_texts` and `make_demonstration`
     """
-    tokenizer = train_tokenizer(teacher.texts(learnt))
+    tokenizer = train_tokenizer(teacher.list_texts(problems))
     torch.manual_seed(seed)
     rng = random.Random(seed)
     model = make_model(tokenizer, hidden=hidden, layers=layers)
@@ -98,11 +99,11 @@ def warm_up(
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / RAMP, (1 - step / steps) / DECAY, 1.0)
     )
-    prompts = {problem.statement: encode_prompt(problem, tokenizer) for problem in learnt}
+    prompts = {problem.statement: encode_prompt(problem, tokenizer) for problem in problems}
     began = time.monotonic()
     for step in range(1, steps + 1):
-        chosen = [rng.choice(learnt) for _ in range(BATCH)]
-        pairs = [(prompts[p.statement], tokenizer.encode(teacher.demonstration(p, rng) + END)) for p in chosen]
+        chosen = [rng.choice(problems) for _ in range(BATCH)]
+        pairs = [(prompts[p.statement], tokenizer.encode(teacher.make_demonstration(p, rng) + END)) for p in chosen]
         tokens, targets = pad(pairs, tokenizer.pad_token_id)
         loss = model(input_ids=tokens, labels=targets).loss  # right padding: no token attends to it
         optimizer.zero_grad()
@@ -141,7 +142,7 @@ if __name__ == "__main__":
     arguments.add_argument("--aloud", action="store_true")
     given = arguments.parse_args()
     if given.aloud:  # a smaller model, because its completions are longer
-        learnt, _ = aloud.all_problems()
-        warm_up(learnt, given.folder, steps=given.steps, seed=given.seed, teacher=aloud, hidden=96, layers=3)
+        problems, _ = aloud.make_problems()
+        warm_up(problems, given.folder, steps=given.steps, seed=given.seed, teacher=aloud, hidden=96, layers=3)
     else:
-        warm_up(problems()[0], given.folder, steps=given.steps, seed=given.seed)
+        warm_up(make_problems()[0], given.folder, steps=given.steps, seed=given.seed)

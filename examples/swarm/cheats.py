@@ -31,10 +31,10 @@ class _Cheat:
 
 
 class Quantised(_Cheat):
-    """An engine with weights rounded to eight bits, which is cheaper."""
+    """An engine that saves memory with weights rounded to eight bits."""
 
     def load(self, weights: Any, version: int) -> None:
-        self._engine.load([(name, _in_eight_bits(tensor)) for name, tensor in weights], version)
+        self._engine.load([(name, _round_to_eight_bits(tensor)) for name, tensor in weights], version)
 
 
 class Greedy(_Cheat):
@@ -55,7 +55,7 @@ class Dropping(_Cheat):
 CHEATS: dict[str, Callable[[Any], Any]] = {"quantised": Quantised, "greedy": Greedy, "dropping": Dropping}
 
 
-def _in_eight_bits(tensor: torch.Tensor) -> torch.Tensor:
+def _round_to_eight_bits(tensor: torch.Tensor) -> torch.Tensor:
     step = tensor.abs().max().clamp(min=1e-12) / 127
     return (tensor / step).round() * step
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from processes import ProcessGroup, free_ports
+from processes import ProcessGroup, find_free_ports
 
 from train.errors import ControllerUnreachable, RunError
 from train.swarm.client import SignedClient
@@ -25,54 +25,56 @@ class Swarm:
     def __init__(self, folder: Path, report: Callable[[str, str], None] = lambda name, line: None) -> None:
         self.folder, self.run = folder, folder / "run"
         self.processes = ProcessGroup(folder / "logs", report)
-        self._ports = free_ports(4)
+        self._ports = find_free_ports(4)
         self._client: SignedClient | None = None
 
     def start_trainer(self, config: Path, *changes: str) -> None:
-        """Start `curate train`, whose only worker is the swarm's coordinator."""
-        settings = [*changes, "workers.local=false", f"workers.listen={self._address(0)}"]
-        words = [word for change in settings for word in ("--set", change)]
-        self.processes.curate("trainer", "train", str(config), "--out", str(self.run), "--resume", *words)
+        """Start `curate train` without local workers; the swarm's coordinator is the only worker."""
+        settings = [*changes, "workers.local=false", f"workers.listen={self._format_address(0)}"]
+        arguments = [argument for change in settings for argument in ("--set", change)]
+        self.processes.start_curate("trainer", "train", str(config), "--out", str(self.run), "--resume", *arguments)
         self.processes.wait_for("trainer", "workers can join")
 
     def start_coordinator(self, *options: str) -> None:
         """Start the coordinator, and the two relays named in invites."""
-        relays = [word for number in (2, 3) for word in ("--relay", f"http://{self._address(number)}")]
-        self.processes.curate(
+        relays = [word for number in (2, 3) for word in ("--relay", f"http://{self._format_address(number)}")]
+        self.processes.start_curate(
             "coordinator", "coordinator", str(self.folder / "coordinator"), "--controller",
-            f"http://{self._address(0)}", "--listen", self._address(1), *relays, *options,
+            f"http://{self._format_address(0)}", "--listen", self._format_address(1), *relays, *options,
         )  # fmt: skip
         self.processes.wait_for("coordinator", "listening on")
         for number in (2, 3):
             name = f"relay-{number - 1}"
-            self.processes.curate(
+            self.processes.start_curate(
                 name, "relay", "--invite", self._invite(), "--folder", str(self.folder / name), "--listen",
-                self._address(number),
+                self._format_address(number),
             )  # fmt: skip
 
     def start_verifier(self) -> None:
-        self.processes.curate("verifier", "verifier", self._invite("verifier"), "--key", str(self._key("verifier")))
+        self.processes.start_curate(
+            "verifier", "verifier", self._invite("verifier"), "--key", str(self._key_path("verifier"))
+        )
 
     def start_node(self, name: str, cheat: str = "") -> None:
         """Start a node.
 
         cheat: kind of cheat in cheats.py; empty for an honest node
         """
-        invite, key = self._invite(), str(self._key(name))
+        invite, key = self._invite(), str(self._key_path(name))
         if cheat:
             script = str(Path(__file__).parent / "cheats.py")
             self.processes.start(name, sys.executable, "-W", "ignore", script, cheat, invite, key)
         else:
-            self.processes.curate(name, "rollout", "--join", invite, "--key", key)
+            self.processes.start_curate(name, "rollout", "--join", invite, "--key", key)
 
-    def steps(self) -> int:
+    def count_steps(self) -> int:
         """Return the number of steps completed by the trainer."""
         path = self.run / "metrics.jsonl"
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         whole = [line for line in lines if line.endswith("\n")]
         return int(json.loads(whole[-1])["step"]) if whole else 0
 
-    def status(self) -> SwarmStatus | None:
+    def fetch_status(self) -> SwarmStatus | None:
         """Return the coordinator's status; None if it is unreachable."""
         if self._client is None:
             folder = SwarmFolder(self.folder / "coordinator")
@@ -82,16 +84,16 @@ class Swarm:
         except (ControllerUnreachable, RunError):
             return None
 
-    def node_in(self, status: SwarmStatus, name: str) -> NodeStatus | None:
+    def find_node(self, status: SwarmStatus, name: str) -> NodeStatus | None:
         """Return the status of a node; None if it has not joined."""
-        public = self.public_of(name)
+        public = self.read_public_key(name)
         return next((node for node in status.nodes if node.node == public), None)
 
-    def public_of(self, name: str) -> bytes:
+    def read_public_key(self, name: str) -> bytes:
         """Return the public key of a node; empty if it has none yet."""
-        return public_key_bytes(read_key(self._key(name))) if self._key(name).exists() else b""
+        return public_key_bytes(read_key(self._key_path(name))) if self._key_path(name).exists() else b""
 
-    def _key(self, name: str) -> Path:
+    def _key_path(self, name: str) -> Path:
         return self.folder / "keys" / f"{name}.key"
 
     def _invite(self, role: Literal["node", "verifier"] = "node") -> str:
@@ -102,5 +104,5 @@ class Swarm:
             key, run=address.run, coordinator=address.coordinator, relays=address.relays, role=role, seconds=3600
         ).text
 
-    def _address(self, number: int) -> str:
+    def _format_address(self, number: int) -> str:
         return f"127.0.0.1:{self._ports[number]}"

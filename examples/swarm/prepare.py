@@ -1,7 +1,7 @@
 """The problems and the model of the example:  python examples/swarm/prepare.py FOLDER
 
 The problems and demonstrations are a subset of those in examples/learn. A very small model memorizes the
-demonstrations, with their mistakes, and so solves a quarter of the problems.
+demonstrations with their mistakes, so it solves a quarter of the problems.
 """
 
 import sys
@@ -18,10 +18,10 @@ STEPS, HIDDEN, LAYERS = 150, 64, 2
 
 def prepare(folder: Path, *, seed: int = 0) -> None:
     """Write the rows of a dataset and a model to the folder."""
-    learnt, _ = problems.problems()
-    problems.write(folder / "raw", train=map(problems.row, learnt[:PROBLEMS]))
+    training, _ = problems.make_problems()
+    problems.write(folder / "raw", train=map(problems.make_row, training[:PROBLEMS]))
     if not (folder / "warm" / "tokenizer.json").exists():
-        warm_up.warm_up(learnt[:PROBLEMS], folder / "warm", steps=STEPS, seed=seed, hidden=HIDDEN, layers=LAYERS)
+        warm_up.warm_up(training[:PROBLEMS], folder / "warm", steps=STEPS, seed=seed, hidden=HIDDEN, layers=LAYERS)
 
 
 if __name__ == "__main__":

@@ -39,9 +39,9 @@ class ProcessGroup(Closeable):
                 command, env={**os.environ, **_THREADS, **environment}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
-    def curate(self, name: str, *words: str) -> None:
+    def start_curate(self, name: str, *arguments: str) -> None:
         """Start a command of curate."""
-        self.start(name, *CURATE, *words)
+        self.start(name, *CURATE, *arguments)
 
     def kill(self, name: str) -> None:
         self.by_name[name].kill()
@@ -60,14 +60,14 @@ class ProcessGroup(Closeable):
     def has_failed(self, name: str) -> bool:
         return bool(self.by_name[name].poll())
 
-    def output(self, name: str) -> str:
+    def read_output(self, name: str) -> str:
         """Return the output of a process so far."""
         return self._log(name).read_text(encoding="utf-8", errors="replace")
 
     def report_output(self) -> None:
         """Report all output since the last call."""
         for name in self.by_name:
-            words = self.output(name)
+            words = self.read_output(name)
             *lines, rest = words[self._read.get(name, 0) :].split("\n")
             self._read[name] = len(words) - len(rest)
             for line in lines:
@@ -75,10 +75,10 @@ class ProcessGroup(Closeable):
 
     def wait_for(self, name: str, words: str) -> None:
         """Wait until this text appears in the output of a process. Raises RuntimeError if the process exits first."""
-        while words not in self.output(name):
+        while words not in self.read_output(name):
             self.report_output()
-            if not self.is_alive(name) and words not in self.output(name):
-                raise RuntimeError(f"{name} exited without printing {words!r}:\n{self.output(name)[-2000:]}")
+            if not self.is_alive(name) and words not in self.read_output(name):
+                raise RuntimeError(f"{name} exited without printing {words!r}:\n{self.read_output(name)[-2000:]}")
             time.sleep(0.1)
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def free_ports(n: int) -> Sequence[int]:
+def find_free_ports(n: int) -> Sequence[int]:
     """Return free ports of this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
     ports = [each.getsockname()[1] for each in sockets]

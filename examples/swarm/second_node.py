@@ -1,6 +1,6 @@
 """A second implementation of a node:  python examples/swarm/second_node.py INVITE KEY [MODEL]
 
-It is written from docs/reference/swarm-protocol.md and imports nothing of this project. It samples with transformers in
+It follows docs/reference/swarm-protocol.md and imports nothing from this project. It samples with transformers in
 float32 on the CPU, one completion after another, for runs with engines of the kind "transformers".
 
 KEY is the file with the node's key, created if missing; MODEL is a folder, by default the run's model.
@@ -39,15 +39,15 @@ SLOTS = 64  # completions of leases held at once
 BEAT_SECONDS, RETRY_SECONDS = 10.0, 1.0
 
 
-class Refused(Exception):
-    """A permanent refusal of this node or its message by the coordinator."""
+class RefusedError(Exception):
+    """The coordinator permanently rejects this node or its message."""
 
 
-class NotJoined(Exception):
-    """A request of the coordinator to join again; all leases of this node have ended."""
+class NotJoinedError(Exception):
+    """The coordinator requires this node to join again; all of its leases have ended."""
 
 
-REFUSALS = {400: Refused, 403: Refused, 404: LookupError, 409: NotJoined, 413: Refused, 422: Refused}
+ERRORS = {status: RefusedError for status in (400, 403, 413, 422)} | {404: LookupError, 409: NotJoinedError}
 
 
 def verify(domain: str, data: bytes, signature: bytes, public: bytes) -> None:
@@ -84,7 +84,7 @@ class Coordinator:
         return verify_and_decode("curate-settings-1", reply["settings"], self.invite["public"])
 
     def call(self, path: str, **message: Any) -> Any:
-        """Send a message, with retries, and return the reply. Raises NotJoined, LookupError and Refused."""
+        """Send a message, with retries, and return the reply. Raises NotJoinedError, LookupError and RefusedError."""
         while True:
             try:
                 status, headers, body = self._exchange(path, msgpack.encode(message))
@@ -95,8 +95,8 @@ class Coordinator:
             if status in (200, 204):
                 return msgpack.decode(body) if body else None
             refusal = json.loads(body)
-            if status in REFUSALS:
-                raise REFUSALS[status](refusal["detail"])
+            if status in ERRORS:
+                raise ERRORS[status](refusal["detail"])
             if status == 421:
                 self.start = bytes.fromhex(refusal["start"])
             else:
@@ -119,13 +119,13 @@ class Coordinator:
 
 
 class Relays:
-    """A client of the relays. It caches the files of the last version, the base of the next difference."""
+    """A client of the relays. It caches the files of the last version, the base of the next delta."""
 
     def __init__(self, invite: Any) -> None:
         self.urls, self.run, self.public = invite["relays"], invite["run"], invite["public"]
         self.version, self.files = -1, dict[str, bytes]()
 
-    def newest_version(self) -> int:
+    def find_newest_version(self) -> int:
         return max(int(latest["version"]) for latest in self._fetch_each("latest", self._read("curate-latest-1")))
 
     def fetch(self, version: int) -> dict[str, bytes]:
@@ -139,7 +139,7 @@ class Relays:
             span = {"range": f"bytes={start}-{start + length - 1}"}
             files[name] += next(self._fetch_each(f"{version}/{name}", partial(verify_digest, digest=digest), span))
         if base is not None:
-            files = {name: apply_difference(content, files[f"{name}.delta"]) for name, content in base.items()}
+            files = {name: apply_delta(content, files[f"{name}.delta"]) for name, content in base.items()}
         for file in manifest["weights"]["files"]:
             verify_digest(files[file["name"]], bytes.fromhex(file["blake3"]))
         self.version, self.files = version, files
@@ -174,8 +174,8 @@ class Relays:
                 time.sleep(RETRY_SECONDS)
 
 
-def apply_difference(base: bytes, delta: bytes) -> bytes:
-    """Apply a difference to a file, and return the new file."""
+def apply_delta(base: bytes, delta: bytes) -> bytes:
+    """Apply a delta to a file, and return the new file."""
     end_of_gaps = 16 + int.from_bytes(delta[:8], "little")
     gaps = np.frombuffer(zlib.decompress(delta[16:end_of_gaps]), np.uint8)
     high, low = np.split(np.frombuffer(zlib.decompress(delta[end_of_gaps:]), np.uint8).astype(np.uint16), 2)
@@ -191,23 +191,23 @@ def mix(word: Any) -> Any:
     return word ^ (word >> 16)
 
 
-def gumbel(seed: int, position: int, n_tokens: int) -> Tensor:
+def make_gumbel_noise(seed: int, position: int, n_tokens: int) -> Tensor:
     """Return Gumbel noise for all tokens of the vocabulary at a position."""
     keys = [mix(mix(mix(lane ^ seed & WORD) ^ seed >> 32) ^ position) for lane in (0x243F6A88, 0x85A308D3)]
     hashes = mix((torch.arange(n_tokens) * 0x9E3779B9 + keys[0] & WORD) ^ keys[1])
     return -torch.log(-torch.log1p(-((2 * hashes + 1).float() / 2**33).clamp(max=1 - 2**-24)))
 
 
-def commitment(hidden: list[Tensor]) -> bytes:
+def compute_commitment(hidden: list[Tensor]) -> bytes:
     """Return the commitment to the hidden states of one chunk."""
     bits = torch.cat(hidden).bfloat16().view(torch.int16).numpy().astype(np.int64) & 0xFFFF
     indices = np.argsort(-(bits & 0x7FFF), kind="stable")[:VALUES]  # stable: equal values in order of index
     modulus = next(m for m in range(PRIME, 0, -1) if len(set(indices % m)) == len(indices))
-    coefficients = polynomial((indices % modulus).tolist(), bits[indices].tolist())
+    coefficients = interpolate((indices % modulus).tolist(), bits[indices].tolist())
     return struct.pack(f">{1 + VALUES}H", modulus, *coefficients)
 
 
-def polynomial(x: list[int], y: list[int]) -> list[int]:
+def interpolate(x: list[int], y: list[int]) -> list[int]:
     """Return the coefficients of the polynomial through the points, the constant term first, by Newton's method."""
     divided = list(y)
     for order in range(1, len(x)):
@@ -226,35 +226,35 @@ class Node:
         self.coordinator, self.relays, self.name = coordinator, Relays(coordinator.invite), coordinator.node.hex()
         terms = coordinator.join()["terms"]
         if terms["kind"] != "transformers":
-            raise Refused(f"the run needs engines of the kind {terms['kind']}")
+            raise RefusedError(f"the run needs engines of the kind {terms['kind']}")
         self.context, path = terms["context_tokens"], model or terms["model"]
         self.model: Any = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         ends = self.model.generation_config.eos_token_id
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)
         self.ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
-        self.loaded, self.leases, self.is_over = -1, dict[int, Any](), threading.Event()
+        self.loaded, self.leases, self.is_finished = -1, dict[int, Any](), threading.Event()
 
-    def work(self) -> None:
-        """Sample until the run ends. Raises Refused."""
-        threading.Thread(target=self._beat, daemon=True).start()
-        while not self.is_over.is_set():
+    def run(self) -> None:
+        """Sample until the run ends. Raises RefusedError."""
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
+        while not self.is_finished.is_set():
             try:
                 for lease in list(self.leases.values()):
                     self._submit(lease)
                 self._load()
                 reply = self.coordinator.call("/work", worker=self.name, loaded=self.loaded, slots=SLOTS)
-            except NotJoined as error:
+            except NotJoinedError as error:
                 print(error, flush=True)
                 self.leases.clear()
                 self.coordinator.join()
                 continue
             self.leases.update({lease["group"]: lease for lease in reply.get("leases", [])})
             if reply.get("over"):
-                self.is_over.set()
-            self.is_over.wait(0 if self.leases else reply.get("wait_seconds", RETRY_SECONDS))
+                self.is_finished.set()
+            self.is_finished.wait(0 if self.leases else reply.get("wait_seconds", RETRY_SECONDS))
 
     def _load(self) -> None:
-        if (newest := self.relays.newest_version()) != self.loaded:
+        if (newest := self.relays.find_newest_version()) != self.loaded:
             for file in self.relays.fetch(newest).values():
                 self.model.load_state_dict(load(file), strict=False)  # files omit tied tensors
             self.loaded = newest
@@ -263,7 +263,7 @@ class Node:
     def _submit(self, lease: Any) -> None:
         answers = list[dict[str, Any]]()
         for number in range(len(lease["seeds"])):
-            if lease["group"] not in self.leases or self.is_over.is_set():  # dropped by the reply to a heartbeat
+            if lease["group"] not in self.leases or self.is_finished.is_set():  # dropped by the reply to a heartbeat
                 return
             answers.append(self._sample(lease, number))
             if answers[-1]["finish"] == "refused":  # one refusal counts for the group
@@ -289,7 +289,7 @@ class Node:
             cache = seen.past_key_values
             hidden.append(seen.last_hidden_state[0, -1])
             scaled = self.model.get_output_embeddings()(hidden[-1]) / temperature
-            tokens.append(int((scaled + gumbel(seed, len(tokens), len(scaled))).argmax()))
+            tokens.append(int((scaled + make_gumbel_noise(seed, len(tokens), len(scaled))).argmax()))
             logprobs.append(float(scaled.log_softmax(0)[tokens[-1]]))
             ids = torch.tensor([[tokens[-1]]])
         return {
@@ -298,42 +298,42 @@ class Node:
             "logprobs": struct.pack(f"<{len(tokens)}f", *logprobs),
             "spans": [[lease["version"], 0, len(tokens)]],
             "finish": "stop" if tokens[-1] in self.ends else "length",
-            "commitments": b"".join(commitment(hidden[at : at + CHUNK]) for at in range(0, len(hidden), CHUNK)),
+            "commitments": b"".join(compute_commitment(hidden[at : at + CHUNK]) for at in range(0, len(hidden), CHUNK)),
         }
 
-    def _beat(self) -> None:
-        while not self.is_over.wait(BEAT_SECONDS):
+    def _send_heartbeats(self) -> None:
+        while not self.is_finished.wait(BEAT_SECONDS):
             running = [[group, 0] for group in list(self.leases)]
             try:
                 reply = self.coordinator.call("/beat", worker=self.name, loaded=self.loaded, running=running)
-            except (NotJoined, Refused):  # the other thread's next call raises the same
+            except (NotJoinedError, RefusedError):  # the other thread's next call raises the same
                 continue
             for group, _ in reply.get("drop", []):
                 self.leases.pop(group, None)
             for (group, _), verdict in reply.get("verdicts", []):
                 print(f"lease {group}: {verdict['outcome']} {verdict.get('reason', '')}", flush=True)
             if reply.get("over"):
-                self.is_over.set()
+                self.is_finished.set()
 
 
 def main(invite: str, key: Path, model: str = "") -> None:
-    """Run a node until the run ends. Raises Refused."""
+    """Run a node until the run ends. Raises RefusedError."""
     if not key.exists():
         key.touch(mode=0o600)
         key.write_text(Ed25519PrivateKey.generate().private_bytes_raw().hex())
     node = Node(Coordinator(invite, Ed25519PrivateKey.from_private_bytes(bytes.fromhex(key.read_text()))), model)
     try:
-        node.work()
+        node.run()
     except KeyboardInterrupt:
         node.coordinator.call("/leave", worker=node.name)
-    print("the run is over" if node.is_over.is_set() else "has left", flush=True)
+    print("the run is over" if node.is_finished.is_set() else "has left", flush=True)
 
 
 if __name__ == "__main__":
     try:
         main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
         status = 0
-    except Refused as error:
+    except RefusedError as error:
         print(f"Error: {error}", file=sys.stderr, flush=True)
         status = 1
     os._exit(status)  # PyTorch may abort if the heartbeats' thread runs while Python shuts down

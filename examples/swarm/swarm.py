@@ -3,7 +3,7 @@
 A trainer, a coordinator, two relays, a verifier and nodes. Three nodes cheat: one rounds its weights, one always takes
 the most likely token, one never submits completions. When all three are banned or suspended, an honest node joins. A
 second one joins later, and the first one leaves. Finally, a replay of the journal must give the same weights, and the
-run is repeated with a trusted worker. All of it takes a few minutes on two cores.
+run is repeated with a trusted worker. The example takes a few minutes on two cores.
 
 The exit status is 1 if a cheat is accepted, an honest node is rejected, or the weights differ.
 """
@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     replay = run("train", str(swarm.run), "--replay", "--out", str(folder / "replay"), "--overwrite")
     _print_line("replay", replay.strip().splitlines()[-1], began)
     trusted = ["workers.local=true", 'workers.listen=""', *settings]
-    run("train", str(config), "--out", str(folder / "trusted"), "--overwrite", *_changes(trusted))
+    run("train", str(config), "--out", str(folder / "trusted"), "--overwrite", *_make_set_options(trusted))
     _print_table(swarm, status, folder, time.monotonic() - began)
     if faults := _find_faults(swarm, status, detected, folder / "replay"):
         sys.exit("\n".join(f"Error: {fault}" for fault in faults))
@@ -63,7 +63,9 @@ def _prepare(folder: Path) -> tuple[list[str], float]:
     data = folder / "data"
     settings = [f"model.path={folder / 'warm'}", f"data.dataset={data}", f"evaluation.dataset={data}"]
     began = time.monotonic()
-    run("swarm", "calibrate", str(HERE / "swarm.toml"), "--out", str(folder / "bars.toml"), *_changes(settings))
+    run(
+        "swarm", "calibrate", str(HERE / "swarm.toml"), "--out", str(folder / "bars.toml"), *_make_set_options(settings)
+    )
     # The calibration started an engine and sampled eight groups, so its duration is ample for one lease.
     return settings, max(MIN_LEASE_SECONDS, time.monotonic() - began)
 
@@ -80,40 +82,40 @@ def _run_nodes(swarm: Swarm) -> tuple[SwarmStatus, set[str]]:
     while processes.is_alive("trainer"):
         processes.report_output()
         exited = {name for name in CHEATS if processes.has_failed(name)}
-        now = swarm.status()
+        now = swarm.fetch_status()
         if now is not None:
-            detected |= {name for name in CHEATS if _state(swarm, now, name) in ("banned", "suspended")}
+            detected |= {name for name in CHEATS if _read_state(swarm, now, name) in ("banned", "suspended")}
         status = now or status
         needed = [name for name in ("coordinator", "verifier", *HONEST) if name in processes.by_name]
         failed = [name for name in needed if processes.has_failed(name)]
         failed += [] if now is None else sorted(exited - detected)
         if failed:
-            raise RuntimeError(f"{failed[0]} has failed:\n{processes.output(failed[0])[-2000:]}")
+            raise RuntimeError(f"{failed[0]} has failed:\n{processes.read_output(failed[0])[-2000:]}")
         if ann not in processes.by_name and len(detected) == len(CHEATS):
             swarm.start_node(ann)
-        if bea not in processes.by_name and ann in processes.by_name and swarm.steps() >= JOINS_AT * steps:
+        if bea not in processes.by_name and ann in processes.by_name and swarm.count_steps() >= JOINS_AT * steps:
             swarm.start_node(bea)
-        joined = None if status is None else swarm.node_in(status, bea)
-        if swarm.steps() >= LEAVES_AT * steps and not has_left and joined is not None and joined.accepted:
+        joined = None if status is None else swarm.find_node(status, bea)
+        if swarm.count_steps() >= LEAVES_AT * steps and not has_left and joined is not None and joined.accepted:
             has_left = True
             processes.terminate(ann)
         time.sleep(0.5)
     processes.report_output()
     if processes.by_name["trainer"].returncode or status is None:
-        raise RuntimeError(f"the trainer has failed:\n{processes.output('trainer')[-2000:]}")
-    return swarm.status() or status, detected
+        raise RuntimeError(f"the trainer has failed:\n{processes.read_output('trainer')[-2000:]}")
+    return swarm.fetch_status() or status, detected
 
 
 def _find_faults(swarm: Swarm, status: SwarmStatus, detected: set[str], replay: Path) -> list[str]:
     """Return a message for each violated expectation."""
     faults = []
     for name, cheat in CHEATS.items():
-        node = swarm.node_in(status, name)
+        node = swarm.find_node(status, name)
         if name not in detected or node is None or node.state == "healthy" or node.accepted > 1:
             n_accepted = 0 if node is None else node.accepted
             faults.append(f"{name} cheats ({cheat}), but the coordinator accepted {n_accepted} leases")
     for name in HONEST:
-        node = swarm.node_in(status, name)
+        node = swarm.find_node(status, name)
         reasons = set(node.reasons) - {"", "late", "freed", "expired"} if node is not None else set()
         if node is None or reasons:
             faults.append(f"{name} is honest, but {'has not joined' if node is None else f'was rejected: {reasons}'}")
@@ -122,15 +124,15 @@ def _find_faults(swarm: Swarm, status: SwarmStatus, detected: set[str], replay: 
     return faults
 
 
-def _state(swarm: Swarm, status: SwarmStatus, name: str) -> str:
-    node = swarm.node_in(status, name)
+def _read_state(swarm: Swarm, status: SwarmStatus, name: str) -> str:
+    node = swarm.find_node(status, name)
     return "" if node is None else node.state
 
 
 def _print_table(swarm: Swarm, status: SwarmStatus, folder: Path, seconds: float) -> None:
     print(f"\n{'node':10} {'is':12} {'state':10} {'leases':>6} {'accepted':>8}  verdicts")
     for name in (*CHEATS, *HONEST):
-        node = swarm.node_in(status, name)
+        node = swarm.find_node(status, name)
         if node is not None:
             verdicts = ", ".join(f"{n} {reason or 'accepted'}" for reason, n in node.reasons.items())
             kind = CHEATS.get(name, "honest")
@@ -138,7 +140,7 @@ def _print_table(swarm: Swarm, status: SwarmStatus, folder: Path, seconds: float
     before, after = _pass_at_1(swarm.run)
     _, trusted = _pass_at_1(folder / "trusted")
     print(f"\npass@1 before {before:.3f}, after {after:.3f}; after a trusted run {trusted:.3f}")
-    print(f"{swarm.steps()} steps in {seconds / 60:.1f} minutes; everything is in {folder}")
+    print(f"{swarm.count_steps()} steps in {seconds / 60:.1f} minutes; everything is in {folder}")
 
 
 def _pass_at_1(run: Path) -> tuple[float, float]:
@@ -148,7 +150,7 @@ def _pass_at_1(run: Path) -> tuple[float, float]:
     return first, last
 
 
-def _changes(settings: list[str]) -> list[str]:
+def _make_set_options(settings: list[str]) -> list[str]:
     return [word for change in settings for word in ("--set", change)]
 
 

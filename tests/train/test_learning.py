@@ -47,9 +47,11 @@ def folder(tmp_path_factory):
         from sandbox import SandboxOptions
 
         learnt, held_out = (
-            [problem for problem in some if problem.task.name.startswith(KINDS)] for some in problems.problems()
+            [problem for problem in some if problem.task.name.startswith(KINDS)] for some in problems.make_problems()
         )
-        problems.write(folder, train=map(problems.row, learnt[:64]), held_out=map(problems.row, held_out[:30]))
+        problems.write(
+            folder, train=map(problems.make_row, learnt[:64]), held_out=map(problems.make_row, held_out[:30])
+        )
         for name in ("train", "held_out"):
             where = [("generic", f"{folder}/{name}.toml")]
             build(where, folder / name, BuildOptions(mutants=0), sandbox=SandboxOptions(workers=2))

@@ -17,7 +17,7 @@ def _example(monkeypatch):
 def test_no_held_out_problem_is_among_the_training_problems():
     import problems
 
-    learnt, held_out = problems.problems()
+    learnt, held_out = problems.make_problems()
     assert len(held_out) == problems.HELD_OUT
     assert {p.task.ask for p in learnt}.isdisjoint(p.task.ask for p in held_out)
     assert {p.task.name.partition("-")[0] for p in learnt} == {p.task.name.partition("-")[0] for p in held_out}
@@ -26,24 +26,24 @@ def test_no_held_out_problem_is_among_the_training_problems():
 def test_mistakes_hardly_ever_pass_the_tests():
     import problems
 
-    learnt, _ = problems.problems()
+    learnt, _ = problems.make_problems()
     passed = []
     for problem in random.Random(0).sample(learnt, 150):
-        tests = json.loads(problems.row(problem)["tests"])
+        tests = json.loads(problems.make_row(problem)["tests"])
         assert len({test["input"] for test in tests}) == problems.TESTS
         for body in problem.task.wrong:
-            program = problem.task.program(body)
-            passed.append(all(problems.printed(program, test["input"]) == test["output"] for test in tests))
+            program = problem.task.make_program(body)
+            passed.append(all(problems.run_program(program, test["input"]) == test["output"] for test in tests))
     assert sum(passed) < 0.03 * len(passed)
 
 
 def test_about_a_third_of_the_demonstrations_are_right():
     import problems
-    from demonstrations import answer, demonstration
+    from demonstrations import format_completion, make_demonstration
 
     rng = random.Random(0)
-    learnt, _ = problems.problems()
-    right = [demonstration(p, rng) == answer(p.task.program(p.task.right)) for p in learnt]
+    learnt, _ = problems.make_problems()
+    right = [make_demonstration(p, rng) == format_completion(p.task.make_program(p.task.right)) for p in learnt]
     assert 0.25 < sum(right) / len(right) < 0.35
 
 
@@ -51,13 +51,13 @@ def test_demonstrations_that_think_aloud_are_right_and_the_others_guess():
     import aloud
 
     rng = random.Random(0)
-    learnt, held_out = aloud.all_problems()
+    learnt, held_out = aloud.make_problems()
     assert len(held_out) == aloud.HELD_OUT
     assert not set(learnt) & set(held_out)
     right = {True: [], False: []}
     for problem in learnt:
-        said = aloud.demonstration(problem, rng)
-        right["<think>" in said].append(said.endswith(aloud.program(problem.after(problem.steps))))
+        said = aloud.make_demonstration(problem, rng)
+        right["<think>" in said].append(said.endswith(aloud.make_program(problem.find_word(problem.steps))))
     shares = {thought: sum(found) / len(found) for thought, found in right.items()}
     assert shares[False] < 0.3
     assert shares[True] > 0.8

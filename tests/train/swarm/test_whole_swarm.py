@@ -63,17 +63,17 @@ def played(swarm, small, bars, events, *, nodes, steps):
         waiting = sorted(events, key=lambda event: event[0])
         while swarm.processes.is_alive("trainer"):
             assert time.monotonic() < until, all_output(swarm)
-            while waiting and swarm.steps() >= waiting[0][0]:
+            while waiting and swarm.count_steps() >= waiting[0][0]:
                 waiting.pop(0)[1](swarm)
-            status = swarm.status() or status
+            status = swarm.fetch_status() or status
             time.sleep(0.2)
         assert swarm.processes.by_name["trainer"].returncode == 0, all_output(swarm)
         assert waiting == []
-        return swarm.status() or status
+        return swarm.fetch_status() or status
 
 
 def all_output(swarm):
-    return "\n".join(f"--- {name}\n{swarm.processes.output(name)[-3000:]}" for name in swarm.processes.by_name)
+    return "\n".join(f"--- {name}\n{swarm.processes.read_output(name)[-3000:]}" for name in swarm.processes.by_name)
 
 
 def check(swarm, honest):
@@ -88,7 +88,7 @@ def check(swarm, honest):
             leased[entry.lease] = entry.group, entry.attempt
         elif isinstance(entry, VerdictEntry) and entry.verdict == "accepted":
             sampled_by.setdefault(leased[entry.lease], set()).add(entry.node)
-    keys = {swarm.public_of(name) for name in honest}
+    keys = {swarm.read_public_key(name) for name in honest}
     events = list(journal.read_events(swarm.run / journal.FOLDER))
     trained = {
         (group, attempt) for event in events if isinstance(event, BatchTaken) for group, attempt, _ in event.groups
@@ -106,7 +106,7 @@ def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bar
     # The run cannot end before bea has joined: what ann has sampled until she leaves is too old for the last steps.
     events = [(1, lambda swarm: swarm.start_node("bea")), (1, lambda swarm: swarm.processes.terminate("ann"))]
     status = played(swarm, small, bars, events, nodes=nodes, steps=5)
-    seen = {name: swarm.node_in(status, name) for name in (*nodes, "bea")}
+    seen = {name: swarm.find_node(status, name) for name in (*nodes, "bea")}
     for name in ("ann", "bea"):
         assert seen[name].state in ("healthy", "left", "probation"), seen[name]
         assert set(seen[name].reasons) <= {"", "late", "expired", "freed"}, seen[name]
@@ -114,7 +114,7 @@ def test_cheats_are_thrown_out_and_only_honest_answers_are_trained_on(small, bar
     for name in ("quentin", "greta", "drew"):
         assert seen[name].state in ("banned", "suspended"), seen[name]
         assert (seen[name].n_granted, seen[name].accepted) <= (2, 1), seen[name]
-    assert "has left" in swarm.processes.output("ann")
+    assert "has left" in swarm.processes.read_output("ann")
     assert seen["bea"].accepted > 0
     check(swarm, ("ann", "bea"))
 
