@@ -35,12 +35,12 @@ from train.run.metrics_log import read_metrics
 
 SEEDS = (0, 1, 2)
 STALENESS_BOUNDS = (0, 1, 2, 4, 8)
-ANSWERS = 256  # in a batch of grpo_plus.toml
+COMPLETIONS = 256  # in a batch of grpo_plus.toml
 OBJECTIVES = {
     "naive": ["objective.old=sampler"],
     "decoupled": ["objective.old=learner", "objective.truncation=2.0"],
 }
-# `curate train` refuses stale answers without a correction; the benchmark shows why.
+# `curate train` rejects stale completions without a correction; the benchmark shows why.
 _UNCHECKED = (
     "from train.config import checks; checks.check_config = lambda config: None; "
     "from curate.commands.main import main; main()"
@@ -66,7 +66,7 @@ class Trial:
             f"evaluation.dataset={LEARN / 'data' / 'held_out'}",
             "rollout.pipeline=async",
             f"rollout.staleness={self.bound}",
-            f"engine.concurrency={(self.bound + 1) * ANSWERS}",
+            f"engine.concurrency={(self.bound + 1) * COMPLETIONS}",
             "objective.by_std=false",
             *OBJECTIVES[self.objective],
         ]

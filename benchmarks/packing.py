@@ -14,16 +14,16 @@ from benchmarks.record import describe_machine, save_results
 from train.learning.sequences import PackedPrompt, first_fit_decreasing, pack
 from train.planning.simulate import LogNormalLengths
 
-PROMPTS, ANSWERS, PROMPT_TOKENS = 128, 4, 500
-MEAN_TOKENS, LIMIT = 9_000, 27_648  # of the answers; the limit is AReaL's
+PROMPTS, COMPLETIONS, PROMPT_TOKENS = 128, 4, 500
+MEAN_TOKENS, LIMIT = 9_000, 27_648  # of the completions; the limit is AReaL's
 BUDGETS = (32_768, 65_536)
 MINIBATCHES = 20
 
 
-def draw_lengths(seed: int) -> list[list[int]]:
-    """Return the lengths of the answers to each prompt of a minibatch."""
+def sample_lengths(seed: int) -> list[list[int]]:
+    """Return the completion lengths of each prompt of a minibatch."""
     rng, lengths = random.Random(seed), LogNormalLengths.with_mean(MEAN_TOKENS, limit=LIMIT)
-    return [[lengths.draw(rng) for _ in range(ANSWERS)] for _ in range(PROMPTS)]
+    return [[lengths.sample(rng) for _ in range(COMPLETIONS)] for _ in range(PROMPTS)]
 
 
 def pack_fixed(prompts: Sequence[Sequence[int]], budget: int, *, is_padded: bool) -> list[int]:
@@ -41,7 +41,7 @@ def pack_dynamic(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
 
 
 def pack_shared(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
-    """Return the tokens of each row of the learner, in which answers to a prompt share one copy of it."""
+    """Return the tokens of each row of the learner, in which completions share one copy of their prompt."""
     packed = [
         PackedPrompt(PROMPT_TOKENS, tuple(((index,), length) for index, length in enumerate(lengths)))
         for lengths in prompts
@@ -55,7 +55,7 @@ def summarize(batches: Sequence[Sequence[int]]) -> dict[str, float]:
 
 
 def main() -> None:
-    minibatches = [draw_lengths(seed) for seed in range(MINIBATCHES)]
+    minibatches = [sample_lengths(seed) for seed in range(MINIBATCHES)]
     measured: dict[str, dict[str, Any]] = {}
     for budget in BUDGETS:
         measured[str(budget)] = {

@@ -65,7 +65,7 @@ class RecordedLengths:
         self.limit, self.mean = max(lengths), fmean(lengths)
         self._lengths = cycle(lengths)
 
-    def draw(self, rng: random.Random) -> int:
+    def sample(self, rng: random.Random) -> int:
         return next(self._lengths)
 
 
@@ -167,7 +167,7 @@ def calibrate(folder: Path) -> tuple[Workload, Layout]:
         PROMPTS,
         COMPLETIONS,
         _PROMPT_TOKENS,
-        RecordedLengths(read_completion_lengths(RUNS / _RECORDED)),
+        RecordedLengths(read_completion_lengths(RUNS / _RECORDED)),  # type: ignore[arg-type]
         reward_seconds=(0.5 * latency, latency, 2 * latency),
     )
     # The engine makes as many steps as the longest completion has tokens. The fit has a cost per step and per token.

@@ -29,7 +29,7 @@ from train.weights.manifest import Probe
 
 ANY_ERROR = 1e9  # measure only: thresholds.py has the bound
 START_SECONDS = 600.0  # above the time limit of the check
-TRAINED_ANSWERS = 64  # of the sampled completions
+TRAINED_COMPLETIONS = 64  # of the sampled completions
 
 
 def main(check: CheckEnvironment) -> None:
@@ -59,7 +59,7 @@ def main(check: CheckEnvironment) -> None:
     check.report(tokens_per_second=tokens_per_second)
     batch = [
         make_sequence(each.prompt_ids, each.token_ids, random.choice((-1.0, 1.0)), each.logprobs)
-        for each in answers[:TRAINED_ANSWERS]
+        for each in answers[:TRAINED_COMPLETIONS]
     ]
     with check.catch_errors():
         metrics = update(learner, batch)
@@ -84,8 +84,8 @@ class Pair:
 
     def sample(self) -> tuple[float, list[SampledCompletion]]:
         """Return tokens per second, and all completions of the prompts."""
-        seeded = [(ids, seed) for ids in self.prompts for seed in range(self.check.sizes.group_answers)]
-        sampling = SamplingParams(1.0, 1.0, self.check.sizes.answer_tokens, logprobs=True)
+        seeded = [(ids, seed) for ids in self.prompts for seed in range(self.check.sizes.group_completions)]
+        sampling = SamplingParams(1.0, 1.0, self.check.sizes.completion_tokens, logprobs=True)
         began = time.monotonic()
         answers = [answer for _, answer in self.sampler.sample(seeded, sampling)]
         seconds = time.monotonic() - began  # without concurrent updates
@@ -139,7 +139,7 @@ class Pair:
 
     def load_in_flight(self) -> None:
         """Start completions with noisy weights, and load the learner's when half of the tokens are sampled."""
-        n_tokens, seconds = self.check.sizes.answer_tokens // 2, []
+        n_tokens, seconds = self.check.sizes.completion_tokens // 2, []
         sampling = SamplingParams(1.0, 1.0, n_tokens, logprobs=True)
 
         def sample_with_load() -> list[SampledCompletion]:

@@ -62,10 +62,11 @@ def make_full_rows(check: CheckEnvironment, rows: Sequence[int]) -> list[Trainin
     rows: number of completions in each
     """
     rng, sizes, made = random.Random(0), check.sizes, []
-    for n_answers in rows:
+    for n_completions in rows:
         prompt = draw_token_ids(rng, sizes.shape, sizes.prompt_tokens)
         answers = (
-            draw_token_ids(rng, sizes.shape, (sizes.row_tokens - len(prompt)) // n_answers) for _ in range(n_answers)
+            draw_token_ids(rng, sizes.shape, (sizes.row_tokens - len(prompt)) // n_completions)
+            for _ in range(n_completions)
         )
         made += [make_sequence(prompt, answer, rng.choice((-1.0, 1.0))) for answer in answers]
     return made

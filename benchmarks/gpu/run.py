@@ -45,7 +45,7 @@ def write_configuration(check: CheckEnvironment) -> Path:
     prompts, path = check.folder / "prompts.jsonl", check.folder / "run.toml"
     prompts.write_text("".join(json.dumps({"prompt": f"What is {n}?"}) + "\n" for n in range(64)))
     changes = [f"data.dataset={prompts}", f"engine.kind={check.sizes.run_engine}"]
-    changes += [*CHANGES, f"stages.0.max_tokens={check.sizes.answer_tokens}"]
+    changes += [*CHANGES, f"stages.0.max_tokens={check.sizes.completion_tokens}"]
     path.write_text(to_toml(as_table(with_overrides(check.make_config(), changes))))
     return path
 

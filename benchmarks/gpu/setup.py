@@ -29,26 +29,28 @@ class Sizes:
     dtype: str
     row_tokens: int
     prompt_tokens: int
-    groups: int  # prompts that the engine gets at once
-    group_answers: int  # answers to each of them
-    answer_tokens: int
+    groups: int  # prompts in one batch of the engine
+    group_completions: int  # completions of each of them
+    completion_tokens: int
     run_engine: str  # engine of `curate train`
 
 
-# DeepSeek-R1-Distill-Qwen-1.5B, in rows for DeepCoder's answers of 16,384 tokens
+# DeepSeek-R1-Distill-Qwen-1.5B, in rows for DeepCoder's completions of 16,384 tokens
 FULL = Sizes(
     {
         "vocab_size": 151_936, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
         "num_attention_heads": 12, "num_key_value_heads": 2, "max_position_embeddings": 131_072,
     },
-    "bfloat16", row_tokens=20_480, prompt_tokens=512, groups=16, group_answers=16, answer_tokens=256, run_engine="vllm",
+    "bfloat16", row_tokens=20_480, prompt_tokens=512, groups=16, group_completions=16, completion_tokens=256,
+    run_engine="vllm",
 )  # fmt: skip
 TINY = Sizes(
     {
         "vocab_size": 1024, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3,
         "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 2048,
     },
-    "float32", row_tokens=256, prompt_tokens=24, groups=2, group_answers=4, answer_tokens=24, run_engine="transformers",
+    "float32", row_tokens=256, prompt_tokens=24, groups=2, group_completions=4, completion_tokens=24,
+    run_engine="transformers",
 )  # fmt: skip
 # Shape of the model whose updates are compared between devices and numbers of ranks
 SMALL = TINY.shape | {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2}
@@ -103,7 +105,9 @@ class CheckEnvironment:
             engine=config.EngineConfig(memory_share=0.35),  # the learner of the 1.5B has the rest
             objective=config.ObjectiveConfig(old="learner", truncation=2.0, overlong="none"),
             optimizer=config.OptimizerConfig(learning_rate=1e-5, row_tokens=row_tokens or sizes.row_tokens),
-            stages=(config.StageConfig(max_tokens=max(sizes.answer_tokens, 64)),),  # 64 for the comparison of samples
+            stages=(
+                config.StageConfig(max_tokens=max(sizes.completion_tokens, 64)),
+            ),  # 64 for the comparison of samples
         )
 
 

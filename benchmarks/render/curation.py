@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.render.table import table
+from benchmarks.render.table import render_table
 
 _DEEPCODER_ROWS = {"taco": 7436, "synthetic1": 16252, "livecodebench": 599}  # of its training set
 _DEDUP_ENGINES = {
@@ -34,7 +34,7 @@ def render_build(measured: dict[str, Any]) -> str:
         for build in rows["measured"]
     )  # fmt: skip
     about = f"`curate build-dataset` without programs. Measured on {rows['machine']}."
-    parts = (summary, _render_funnel(build["funnel"]), _extrapolate(build), table("r", heads, cells), about)
+    parts = (summary, _render_funnel(build["funnel"]), _extrapolate(build), render_table("r", heads, cells), about)
     return "\n\n".join(parts)
 
 
@@ -50,7 +50,7 @@ def _render_funnel(funnel: dict[str, Any]) -> str:
         rows.append([source, counts["read"], *rejected, *ours, f"{theirs:,}", f"{theirs / n_theirs:.0%}"])
     rejecting = (f"rejected: {stage}" for stage in stages)
     heads = ["source", "read", *rejecting, "kept", "of read", "of all kept", "kept by DeepCoder", "of all kept"]
-    return table("lr", heads, rows)
+    return render_table("lr", heads, rows)
 
 
 def _extrapolate(build: dict[str, Any]) -> str:
@@ -83,7 +83,9 @@ def render_strength(measured: dict[str, Any]) -> str:
             counts = (f"{failing['let_through'][choice][budget]:.0f}" for budget in budgets)
             rows.append([f"{label}, of {failing['wrong_programs']} {name}", *counts])
     share = measured["share"]
-    return table("l", ["wrong programs accepted, by selection", *(f"{budget} tests" for budget in budgets)], rows) + (
+    return render_table(
+        "l", ["wrong programs accepted, by selection", *(f"{budget} tests" for budget in budgets)], rows
+    ) + (
         f"\n\nTest strength of {measured['measured']} real problems: {measured['killed']:,} of"
         f" {measured['mutants'] - measured['equivalent']:,} mutants rejected ({measured['equivalent']} more were"
         f" equivalent), median {share['median']:.2f}, lowest {share['least']:.2f},"
@@ -101,7 +103,7 @@ def render_dedup(measured: dict[str, Any]) -> str:
                 rate, peak = f"{found['documents_per_cpu_second']:,.0f}", f"{found['peak_mb']:,.0f}"
                 rows.append((f"{int(documents):,}", name, rate, *quality, peak))
     heads = ("documents", "library", "documents per CPU second", "recall", "precision", "peak MB")
-    return table("rlr", heads, rows) + (
+    return render_table("rlr", heads, rows) + (
         "\n\nFrom text to clusters, on synthetic statements, at a Jaccard similarity of 0.7 or more;"
         f" benchmarks/dedup.py defines the columns. Measured on {'; '.join(dict.fromkeys(machines))}."
     )

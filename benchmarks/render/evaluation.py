@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks.record import load_results
-from benchmarks.render.table import table
+from benchmarks.render.table import render_table
 
 
 def render_coverage() -> Iterator[str]:
@@ -18,7 +18,7 @@ def render_coverage() -> Iterator[str]:
     columns = ["mean", "lowest", "usual interval, lowest"]
     heads = ["problems", "samples of each", f"pass@1: {columns[0]}", *columns[1:], "difference: mean", *columns[1:]]
     settings = [measured[kind][problems]["8"]["settings"] for kind in ("single", "paired")]
-    yield table("r", heads, rows) + (
+    yield render_table("r", heads, rows) + (
         f"\n\nHow often 95% intervals hold: mean and lowest share over {settings[0]} settings of one model and"
         f" {settings[1]} of two; {measured['repeats']:,} evaluations of each setting."
     )
@@ -26,7 +26,7 @@ def render_coverage() -> Iterator[str]:
         [name, *(f"{by_samples[samples]['false']:.1%}" for samples in ("1", "8"))]
         for name, by_samples in measured["selection"].items()
     ]
-    yield table("lr", ("models", "100 problems, one sample", "30 problems, 8 samples"), rows) + (
+    yield render_table("lr", ("models", "100 problems, one sample", "30 problems, 8 samples"), rows) + (
         "\n\nHow often one of the best models is significantly worse than the one that came out best."
         f" Measured on {measured['machine']}."
     )

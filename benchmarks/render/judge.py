@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.render.table import table
+from benchmarks.render.table import render_table
 
 
 def render_sandbox(measured: dict[str, Any]) -> str:
@@ -15,7 +15,9 @@ def render_sandbox(measured: dict[str, Any]) -> str:
         ("floor: bare `os.fork` of a warm interpreter", latency["fork"], None),
     )
     return (
-        table("lr", ("one trivial test", "p50 ms", "p99 ms", "tests per second and core"), map(_format_latency, rows))
+        render_table(
+            "lr", ("one trivial test", "p50 ms", "p99 ms", "tests per second and core"), map(_format_latency, rows)
+        )
         + f"\n\nMemory: supervisor {memory['supervisor_rss']:.0f} MB"
         f" resident, each idle worker {memory['worker_pss']:.0f} MB (proportional set size of its three processes)."
         f" Measured on {measured['machine']}."
@@ -34,7 +36,9 @@ def render_calls(measured: dict[str, Any]) -> str:
     for name, part in (("right", right), ("wrong", wrong)):
         ours, theirs = part["cpu_seconds"]["ours"], part["cpu_seconds"]["theirs"]
         rows.append((f"{part['programs']:,} {name} programs", f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"))
-    return table("lr", ("CPU seconds for call suites", "curate-code", "LiveCodeBench's grader", "ratio"), rows) + (
+    return render_table(
+        "lr", ("CPU seconds for call suites", "curate-code", "LiveCodeBench's grader", "ratio"), rows
+    ) + (
         f"\n\nThe suites of the right programs have {right['tests']:,} calls. LiveCodeBench's grader runs programs in"
         f" its own process. Verdicts differ on {right['different']} right and {wrong['different']} wrong programs."
         f" Medians of {measured['rounds']} rounds. Measured on {measured['machine']}."
@@ -50,7 +54,7 @@ def render_front_ends(measured: dict[str, Any]) -> str:
         for row in measured["rows"]
     )
     heads = ("`curate serve --processes`", "CPU µs per request in the front end", "in the dispatcher")
-    return table("r", heads, rows) + (
+    return render_table("r", heads, rows) + (
         f"\n\nRequests with one test to {measured['workers']} workers that sleep for"
         f" {measured['sleep_seconds'] * 1e3:g} ms and respond. Computed, not measured: {busiest['processes']} front"
         f" ends with a core each saturate at {front_ends:,.0f} requests per second, and the dispatcher at"
@@ -62,7 +66,7 @@ def render_ray(measured: dict[str, Any]) -> str:
     first, *others = measured["weak_scaling"][0]
     heads = [f"Ray: {first}", *(name.replace("_", " ") for name in others)]
     rows = ([f"{value:.3g}" for value in row.values()] for row in measured["weak_scaling"])
-    return table("r", heads, rows) + (
+    return render_table("r", heads, rows) + (
         "\n\nWeak scaling with sleeping programs, because all nodes share this machine."
         f" Measured on {measured['machine']}."
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.render.table import table
+from benchmarks.render.table import render_table
 
 
 def render_overlap(measured: dict[str, Any]) -> str:
@@ -21,7 +21,7 @@ def render_overlap(measured: dict[str, Any]) -> str:
         "idle share of the trainer",
         *(f"{broadcast}, bound {bound}" for broadcast, bound in columns),
     ]
-    return table("lr", heads, rows) + (
+    return render_table("lr", heads, rows) + (
         f"\n\nINTELLECT-2's outer ring on a simulated clock: broadcasts of {ring['broadcast'] / 60:.0f} min, or"
         f" {alike['deltas']['ring']['broadcast']:.0f} s with deltas; {ring['upload'] / 60:.0f} min each to upload and"
         f" to verify a file; steps of {ring['step'] / 60:.0f} min. Unequal nodes have log-normal speeds"
@@ -43,7 +43,7 @@ def render_broadcast(measured: dict[str, Any]) -> str:
             ideal, median = measured["megabytes"] / found["ideal"], found["median_seconds"]
             rows.append((name, f"{ideal:.2f}", f"{median:.2f}", f"{found['share_of_ideal']:.0%}"))
     heads = ("256 MB from relays of 20, 40 and 80 MB/s", "ideal, s", "median, s", "share of ideal")
-    return table("lr", heads, rows) + (
+    return render_table("lr", heads, rows) + (
         f"\n\nMedians of {measured['rounds']} rounds. Measured on {measured['machine']}."
     )
 
@@ -55,7 +55,7 @@ def render_delta(measured: dict[str, Any]) -> str:
         for rate, found in measured["learning_rates"].items()
     )
     heads = ("learning rate", "weights that change", "bytes sent", "minutes for INTELLECT-2's 65.6 GB")
-    return table("r", heads, rows) + (
+    return render_table("r", heads, rows) + (
         f"\n\nA trained model of {measured['weights']:,} weights, with {measured['updates_per_version']} updates of"
         " Adam between versions, compared in bfloat16. A whole version would take"
         f" {measured['whole_minutes_at_intellect_2']:.1f} minutes at 590 Mb/s; the trainer sends a whole version"
@@ -72,14 +72,14 @@ def render_verification(measured: dict[str, Any]) -> str:
     for case in first["cases"]:
         cells = (cell for pair in pairs.values() for cell in _format_outcomes(case, pair["cases"][case]))
         rows.append([case, *cells])
-    cases = table("lr", ["leases, precision of both sides", *outcomes], rows)
+    cases = render_table("lr", ["leases, precision of both sides", *outcomes], rows)
     rows = []
     for name, pair in pairs.items():
         limit = pair["thresholds"]["margins"]["limit"]
         cells = (f"{pair['honest_mismatches']:.2g}", f"{limit:.2g}", f"{pair['near_ties']:.3g}")
         rows.append([name, *cells, *(f"{pair['replaceable'][size]:.2g}" for size in first["replaceable"])])
     heads = ["per 1,000 tokens, precision of both sides", "changed by rounding", "limit of a margin, nats", "near ties"]
-    replaceable = table("lr", heads + [f"a cheat may change, {size}" for size in first["replaceable"]], rows)
+    replaceable = render_table("lr", heads + [f"a cheat may change, {size}" for size in first["replaceable"]], rows)
     costs = measured["costs"]
     shares = ", ".join(f"{pair['verification_share']:.0%} in {name}" for name, pair in pairs.items())
     modelled = ", ".join(f"{of['verification_share']:.0%} for {name}" for name, of in measured["modelled"].items())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 
-def table(alignment: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def render_table(alignment: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table. alignment: l or r for each column; the last letter counts for all further columns."""
     columns = alignment.ljust(len(heads), alignment[-1])
     separator = "".join("|---:" if column == "r" else "|---" for column in columns) + "|"

@@ -3,7 +3,7 @@
 from statistics import fmean, stdev
 from typing import Any
 
-from benchmarks.render.table import table
+from benchmarks.render.table import render_table
 
 LEARN_LABELS = {"grpo_plus": "GRPO+", "grpo": "plain GRPO", "random": "GRPO+, random rewards"}
 _INGREDIENT_STEPS = 30
@@ -23,7 +23,7 @@ def render_learn(measured: dict[str, Any]) -> str:
     whole = [found for found in measured["models"].values() if len(found) == 2]
     minutes = " and ".join(f"{found['wall'] / 60:.1f}" for found in measured["seconds"].values())
     models = ", ".join(f"{found['before']:.3f} before and {found['after']:.3f} after" for found in whole)
-    return table("lr", ["held-out pass@1 after steps", *map(str, steps)], rows) + (
+    return render_table("lr", ["held-out pass@1 after steps", *map(str, steps)], rows) + (
         "\n\n`make learn`: a model of 850 thousand parameters, 256 completions per step,"
         " vLLM and sandbox included; 200 problems held out from warm-up and training, one completion each."
         f" With eight completions each: {models}. The two seeds took {minutes} min, model and dataset included."
@@ -47,7 +47,7 @@ def render_trl(measured: dict[str, Any]) -> str:
         "whole training steps", "completions per batch", "completion tokens per second", "times TRL",
         "CPU seconds a step", "held-out pass@1",
     )  # fmt: skip
-    return table("lr", heads, rows) + (
+    return render_table("lr", heads, rows) + (
         f"\n\nBefore, pass@1 was {measured['pass_at_1_before']:.3f}. The same model, batch, objective and rewards,"
         f" {measured['steps']} steps. On CPUs, TRL samples with transformers, `curate train` with vLLM. Measured on"
         f" {measured['machine']}."
@@ -60,7 +60,7 @@ def render_memory(measured: dict[str, Any]) -> str:
         (row["model"], row["row"], row["gpus"], f"{row['planned']:.1f}", f"{row['measured']:.1f}", row["published"])
         for row in measured["rows"]
     )
-    return table("lrrrrl", heads, rows) + (
+    return render_table("lrrrrl", heads, rows) + (
         "\n\nMemory of the learner's weights, gradients, moments and longest row, without CUDA's own memory: as"
         " `curate train` plans it, and as its forward and backward pass allocate it on fake tensors, in FSDP2 over a"
         " fake process group."
@@ -75,7 +75,7 @@ def render_gpu(measured: dict[str, Any]) -> str:
             value = row["value"] if isinstance(row["value"], str) else f"{row['value']:,.4g} {row['unit']}".strip()
             rows.append((row["check"], row["figure"].replace("_", " "), value, row["threshold"]))
     gpu = next(row["value"] for row in measured["figures"] if row["figure"] == "gpu")
-    return table("llr", ("check", "figure", "measured", "threshold"), rows) + (
+    return render_table("llr", ("check", "figure", "measured", "threshold"), rows) + (
         f"\n\n`benchmarks/gpu.sh` on one {gpu}, with a random model of 1.5B in rows of 20,480 tokens, beside an engine "
         f"in vLLM on the same GPU. Measured on {measured['machine']}."
     )
@@ -97,7 +97,7 @@ def render_packing(measured: dict[str, Any]) -> str:
     small = measured["measured"]["32768"]
     fixed, dynamic = small["fixed"], small["dynamic"]
     pass_tokens = 0.3 * dynamic["tokens"] / (fixed["passes"] - 1.3 * dynamic["passes"])
-    return table("lr", ("micro-batches", "token budget", "passes", "tokens computed", "of dynamic"), rows) + (
+    return render_table("lr", ("micro-batches", "token budget", "passes", "tokens computed", "of dynamic"), rows) + (
         "\n\nA minibatch has 512 completions of 9,000 tokens on average and at most 27,648, and prompts of 500"
         " tokens. Passes and tokens are counted, not timed: AReaL's gain of 30% would follow at 32,768 tokens if the"
         f" overhead of a pass were {pass_tokens:,.0f} tokens."
@@ -116,7 +116,7 @@ def render_pipeline(measured: dict[str, Any]) -> str:
         "pipeline", "seconds a step", "times the longer of sampling and training", "trainer idle",
         "faster than stages", "mathematics: seconds a step", "faster than stages",
     )  # fmt: skip
-    return table("lr", heads, rows) + (
+    return render_table("lr", heads, rows) + (
         "\n\nThe training loop of `curate train`, with an engine, rewards and a learner that only sleep:"
         f" {measured['sample_seconds']} s of sampling, {measured['reward_seconds']} s of rewards,"
         f" {measured['train_seconds']} s of training, a hundredth of the times that DeepCoder's authors report; see"
@@ -143,7 +143,7 @@ def _render_real(real: dict[str, Any]) -> str:
         "pipeline", "s per step", "simulated", "steps to the goal", "s to the goal", "idle learner", "idle engine",
         "staleness",
     )  # fmt: skip
-    return table("lr", heads, rows) + (
+    return render_table("lr", heads, rows) + (
         f"\n\nReal runs of `make learn`'s model, learner and engine on one core each; the engine sleeps"
         f" {1000 * real['sleep_seconds']:.0f} ms after each token. The goal is a held-out pass@1 of {real['goal']}."
         f" Measured on {real['machine']}."
@@ -176,7 +176,7 @@ def _render_speeds(model: str, seconds: dict[tuple[str, str], float]) -> str:
         for column in columns:
             base, own = seconds[column, "sync"], seconds.get((column, pipeline))
             rows[-1].append(f"{base:.0f} s" if pipeline == "sync" else f"{base / own:.2f}" if own else "")
-    return table("lr", [model, *columns], rows)
+    return render_table("lr", [model, *columns], rows)
 
 
 def _render_published(published: dict[str, Any]) -> str:
@@ -186,7 +186,7 @@ def _render_published(published: dict[str, Any]) -> str:
         pairs = (found["published_seconds"], found["simulated_seconds"])
         seconds = (f"{sync:.0f}, {asynchronous:.0f} ({sync / asynchronous:.2f}x)" for sync, asynchronous in pairs)
         rows.append((name.removeprefix("table 1, "), found["gpus"], found["bound"], *seconds))
-    return table("lr", ("AReaL, table 1", "GPUs", "bound", "s/step, sync and async", "simulated"), rows) + (
+    return render_table("lr", ("AReaL, table 1", "GPUs", "bound", "s/step, sync and async", "simulated"), rows) + (
         "\n\nAReaL's batch has 512 x 16 completions. AReaL does not publish their lengths, so the simulation assumes"
         " them; AReaL's GPUs are H800, the simulated ones H100. So seconds agree worse than ratios. For the 32B, a"
         " quarter of the GPUs is too small a learner in the simulation."
@@ -204,7 +204,7 @@ def render_ablation(measured: dict[str, Any]) -> str:
             n_seeds = max(n_seeds, len(last))
             rows[-1].append(f"{fmean(last):.3f} ({min(last):.3f} to {max(last):.3f})")
     heads = ["held-out pass@1, by bound on staleness", *next(iter(results.values()))]
-    return table("lr", heads, rows) + (
+    return render_table("lr", heads, rows) + (
         f"\n\nAsynchronous `make learn`, {measured['steps']} steps, mean of {n_seeds} seeds (lowest and highest)."
         " The decoupled objective corrects for stale completions, the naive one does not; see staleness.svg."
         f" Measured on {measured['machine']}."
@@ -225,7 +225,7 @@ def render_ingredients(measured: dict[str, Any]) -> str:
                 differences = [run[metric] - base_by_seed[seed][metric] for seed, run in by_seed.items()]
                 rows[-1].append(_render_difference(differences, digits=0 if metric == "length" else 3))
     heads = ("change", "pass@1 at the end", "mean pass@1", "entropy", "tokens per completion")
-    return table("lr", heads, rows) + (
+    return render_table("lr", heads, rows) + (
         f"\n\nProblems that need a chain of thought, {_INGREDIENT_STEPS} steps; a run ends early if no completion is"
         " right. Bold rows: the baselines, with at most 32 tokens (tight) or 96 (roomy). Rows below: the difference"
         f" that a change makes, as the mean of {len(base_by_seed)} seeds with its 95% interval, bold if the interval"
@@ -254,7 +254,7 @@ def render_weights(measured: dict[str, Any]) -> str:
         (label, *(f"{1000 * found[part][name]:,.0f}" for found in models)) for (part, name), label in labels.items()
     )
     sizes = (f"{found['bytes'] / 1e6:,.0f} MB" for found in models)
-    return table("lr", ["new weights in float32, ms", *sizes], rows) + (
+    return render_table("lr", ["new weights in float32, ms", *sizes], rows) + (
         "\n\nCPU time of one core, median of six transfers. Verification unpacks the weights, because vLLM packs them"
         f" on CPUs, not on GPUs. Measured on {measured['machine']}."
     )

@@ -24,30 +24,30 @@ def all_tasks() -> list[SoakTask]:
     return found + CPP
 
 
-def _sum(random: Random, trap: bool) -> Case:
+def _make_sum(random: Random, trap: bool) -> Case:
     """Make a case of two numbers. In a trap, one of them is negative."""
     a, b = random.randrange(10**6), random.randrange(10**6)
     a = -a - 1 if trap else a
     return Case(f"{a} {b}\n", f"{a + b}\n")
 
 
-def _numbers(random: Random, trap: bool) -> list[int]:
+def _make_numbers(random: Random, trap: bool) -> list[int]:
     """Make a case of ascending numbers. In a trap, one of them occurs twice."""
     numbers = sorted(random.sample(range(-1000, 1000), random.randrange(1, 40)))
     return [*numbers, numbers[-1]] if trap else numbers
 
 
-def _sort(random: Random, trap: bool) -> Case:
-    numbers = _numbers(random, trap)
+def _make_sort(random: Random, trap: bool) -> Case:
+    numbers = _make_numbers(random, trap)
     shuffled = random.sample(numbers, len(numbers))
     return Case(f"{len(numbers)}\n{' '.join(map(str, shuffled))}\n", " ".join(map(str, numbers)))
 
 
-def _distinct(random: Random, trap: bool) -> Case:
-    return Case(dumps([_numbers(random, trap)]), dumps(not trap))
+def _make_distinct(random: Random, trap: bool) -> Case:
+    return Case(dumps([_make_numbers(random, trap)]), dumps(not trap))
 
 
-def _words(random: Random, trap: bool) -> Case:
+def _make_words(random: Random, trap: bool) -> Case:
     """Make a case of words. In a trap, one of them is capitalised."""
     words = random.choices("ant bee cow dog".split(), k=random.randrange(1, 30))
     counts = [f"{word} {words.count(word)}" for word in sorted(set(words))]
@@ -56,30 +56,30 @@ def _words(random: Random, trap: bool) -> Case:
     return Case(" ".join(words), "\n".join(random.sample(counts, len(counts))))
 
 
-def _mean(random: Random, trap: bool) -> Case:
+def _make_mean(random: Random, trap: bool) -> Case:
     """Make a case of numbers. In a trap, their mean is not an integer."""
     a = random.randrange(1000)
     b = a + 2 * random.randrange(50) + trap
     return Case(f"{a}\n{b}\n", f"{(a + b) / 2:.6f}")
 
 
-def _number(random: Random, trap: bool) -> Case:
+def _make_number(random: Random, trap: bool) -> Case:
     """Make a case of one number. In a trap, it is odd."""
     number = 2 * random.randrange(8, 16) + trap
     return Case(f"{number}\n", f"{number}\n")
 
 
-def _split(random: Random, trap: bool) -> Case:
+def _make_split(random: Random, trap: bool) -> Case:
     return Case(f"{2 * random.randrange(2, 1000) + trap}\n", "")
 
 
-def _span(random: Random, trap: bool) -> Case:
+def _make_span(random: Random, trap: bool) -> Case:
     """Make a call with numbers. In a trap, one of them occurs twice."""
-    numbers = _numbers(random, trap)
+    numbers = _make_numbers(random, trap)
     return Case(f"span({random.sample(numbers, len(numbers))})", f"({numbers[0]}, {numbers[-1]}, {not trap})")
 
 
-def _stack(random: Random, trap: bool) -> Case:
+def _make_stack(random: Random, trap: bool) -> Case:
     """Make statements that use a stack. In a trap, one pops an empty stack."""
     items = [random.randrange(100) for _ in range(random.randrange(1, 20))]
     filled = f"stack, items = Stack(), {items}\nfor item in items: stack.push(item)\n"
@@ -88,7 +88,7 @@ def _stack(random: Random, trap: bool) -> Case:
     return Case(f"{filled}assert len(stack) == len(items) and [stack.pop() for _ in items] == items[::-1]", "")
 
 
-def _reversal(random: Random, trap: bool) -> Case:
+def _make_reversal(random: Random, trap: bool) -> Case:
     """Make statements that reverse a linked list. In a trap, one ends in a cycle, which is an error."""
     n = random.randrange(1, 200)
     made = f"head = last = Node({n})\nfor value in range({n})[::-1]: head = Node(value, head)\n"
@@ -98,7 +98,7 @@ def _reversal(random: Random, trap: bool) -> Case:
                 f"assert seen == [*range({n} + 1)][::-1]", "")  # fmt: skip
 
 
-def _hidden(random: Random, trap: bool) -> Case:
+def _make_hidden(random: Random, trap: bool) -> Case:
     """Make a case with a hidden number. In a trap, it is far from 1."""
     return Case(f"{random.randrange(20, 101) if trap else random.randrange(1, 6)}\n", "")
 
@@ -108,7 +108,7 @@ _PRINT_COUNTS = ".split()).items():\n    print(word, n)"
 
 PLAIN = [
     SoakTask(
-        "sum", _sum, "a, b = map(int, input().split())\nprint(a + b)",
+        "sum", _make_sum, "a, b = map(int, input().split())\nprint(a + b)",
         (
             (WRONG, "a, b = map(int, input().split())\nprint(abs(a) + b)"),
             (ERROR, "a, b = map(int, input().split())\nassert a >= 0\nprint(a + b)"),
@@ -117,7 +117,7 @@ PLAIN = [
         weight=40,
     ),
     SoakTask(
-        "sort", _sort, "import sys\nn, *numbers = map(int, sys.stdin.read().split())\nprint(*sorted(numbers))",
+        "sort", _make_sort, "import sys\nn, *numbers = map(int, sys.stdin.read().split())\nprint(*sorted(numbers))",
         (
             (WRONG, "n = int(input())\nprint(*sorted(set(map(int, input().split()))))"),
             (ERROR, "import os\nn = int(input())\nnumbers = set(map(int, input().split()))\n"
@@ -126,7 +126,7 @@ PLAIN = [
         weight=40,
     ),
     SoakTask(
-        "distinct", _distinct,
+        "distinct", _make_distinct,
         "class Solution:\n    def distinct(self, numbers: List[int]) -> bool:\n"
         "        return len(set(numbers)) == len(numbers)",
         (
@@ -136,11 +136,11 @@ PLAIN = [
         weight=40, entry_point="distinct",
     ),
     SoakTask(
-        "words", _words, f"{_COUNT}.lower(){_PRINT_COUNTS}", ((WRONG, f"{_COUNT}{_PRINT_COUNTS}"),),
+        "words", _make_words, f"{_COUNT}.lower(){_PRINT_COUNTS}", ((WRONG, f"{_COUNT}{_PRINT_COUNTS}"),),
         weight=10, checker="unordered_lines",
     ),
     SoakTask(
-        "mean", _mean, "print((int(input()) + int(input())) / 2)",
+        "mean", _make_mean, "print((int(input()) + int(input())) / 2)",
         ((WRONG, "print((int(input()) + int(input())) // 2)"),),
         weight=10, checker="floats",
     ),
@@ -148,7 +148,7 @@ PLAIN = [
 
 HUNGRY = [
     SoakTask(
-        "processes and threads", _number,
+        "processes and threads", _make_number,
         "import os, threading\nn = int(input())\nfor _ in range(n):\n    if os.fork() == 0:\n        os._exit(0)\n"
         "threads = [threading.Thread(target=abs, args=(n,)) for _ in range(n)]\n"
         "for thread in threads:\n    thread.start()\nfor thread in threads:\n    thread.join()\n"
@@ -158,7 +158,7 @@ HUNGRY = [
         weight=4,
     ),
     SoakTask(
-        "files", _number,
+        "files", _make_number,
         "import os\nn = int(input())\n"
         "for k in range(n):\n    os.mkdir(f'd{k}')\n    open(f'd{k}/f', 'w').write('x' * k)\n"
         "print(sum(os.path.getsize(f'd{k}/f') == k for k in range(n)))",
@@ -166,18 +166,18 @@ HUNGRY = [
         weight=4,
     ),
     SoakTask(
-        "memory", _number, "n = int(input())\nprint(len(bytearray(b'x') * (n << 20)) >> 20)",
+        "memory", _make_number, "n = int(input())\nprint(len(bytearray(b'x') * (n << 20)) >> 20)",
         ((MEMORY, "n = int(input())\nkept = []\n"
                   "while n % 2:\n    kept.append(bytearray(b'x') * (n << 20))\nprint(n)"),),
         weight=2, limits=Limits(memory_mb=64),
     ),
     SoakTask(
-        "output", _number, "print(' ' * 60_000)\nprint(input())",
+        "output", _make_number, "print(' ' * 60_000)\nprint(input())",
         ((OUTPUT, "n = int(input())\nprint(' ' * 60_000 * (1 + n % 2))\nprint(n)"),),
         weight=4, limits=Limits(output_kb=64),
     ),
     SoakTask(
-        "a fifth of the time limit", _number,
+        "a fifth of the time limit", _make_number,
         "import time\nwhile time.process_time() < 0.04:\n    pass\nprint(input())",
         (
             (LATE, "n = int(input())\nwhile n % 2:\n    pass\nprint(n)"),
@@ -244,15 +244,15 @@ while input() != "=":
 
 REFEREED = [
     SoakTask(
-        "split, by exit status", _split, _HALVES, _HALVES_FLAWED,
+        "split, by exit status", _make_split, _HALVES, _HALVES_FLAWED,
         weight=4, checker="program", referee=Referee(Program(_EXIT)),
     ),
     SoakTask(
-        "split, printed", _split, _HALVES, _HALVES_FLAWED,
+        "split, printed", _make_split, _HALVES, _HALVES_FLAWED,
         weight=4, checker="program", referee=Referee(Program(_PRINT), RefereeConvention.PRINTED),
     ),
     SoakTask(
-        "guess", _hidden, _BISECT, ((WRONG, _ONE_BY_ONE),),
+        "guess", _make_hidden, _BISECT, ((WRONG, _ONE_BY_ONE),),
         weight=4, checker="interactive", referee=Referee(Program(_HIDE)),
     ),
 ]  # fmt: skip
@@ -286,7 +286,7 @@ _FORGED = 'raise ValueError(\'\\u2028passed\\rpassed\\n{"verdict": "passed", "de
 ASSERTED = [
     SoakTask(
         "span, by calls",
-        _span,
+        _make_span,
         "def span(numbers): return min(numbers), max(numbers), len(set(numbers)) == len(numbers)",
         (
             (WRONG, "def span(numbers): return min(numbers), max(numbers), True"),
@@ -299,7 +299,7 @@ ASSERTED = [
     ),
     SoakTask(
         "stack, by statements",
-        _stack,
+        _make_stack,
         _STACK.replace("EMPTY", "raise IndexError('the stack is empty')"),
         (
             (WRONG, _STACK.replace("EMPTY", "return None")),
@@ -312,7 +312,7 @@ ASSERTED = [
     ),
     SoakTask(
         "reversal, by statements",
-        _reversal,
+        _make_reversal,
         _REVERSE.replace("CYCLE", "raise ValueError('a cycle')"),
         (
             (WRONG, _REVERSE.replace("CYCLE", "return before")),
@@ -326,7 +326,7 @@ ASSERTED = [
 
 NUMPY = [
     SoakTask(
-        "numpy", _number, "import numpy as np\nprint(int(np.full(int(input()), 1.0).sum()))",
+        "numpy", _make_number, "import numpy as np\nprint(int(np.full(int(input()), 1.0).sum()))",
         ((WRONG, "import numpy as np\nprint(int(np.full(int(input()) // 2, 2).sum()))"),), weight=4,
     ),
 ]  # fmt: skip
@@ -344,7 +344,7 @@ int main() {
 
 CPP = [
     SoakTask(
-        "sum in C++", _sum, _SUM_CPP.replace("TRAP", ""),
+        "sum in C++", _make_sum, _SUM_CPP.replace("TRAP", ""),
         (
             (WRONG, _SUM_CPP.replace("TRAP", "a = -a")),
             (ERROR, _SUM_CPP.replace("TRAP", "abort()")),
@@ -353,12 +353,12 @@ CPP = [
         weight=6, language="cpp",
     ),
     SoakTask(
-        "sum in C++, in time", _sum, _SUM_CPP.replace("TRAP", "std::srand(1)"),
+        "sum in C++, in time", _make_sum, _SUM_CPP.replace("TRAP", "std::srand(1)"),
         ((LATE, _SUM_CPP.replace("TRAP", "for (volatile int i = 0;;) i = 1")),),
         weight=1, language="cpp", limits=Limits(wall_seconds=0.2),
     ),
     SoakTask(
-        "split, by exit status of C++", _split, _HALVES, _HALVES_FLAWED,
+        "split, by exit status of C++", _make_split, _HALVES, _HALVES_FLAWED,
         weight=4, checker="program", referee=Referee(Program(_EXIT_CPP, "cpp")),
     ),
 ]  # fmt: skip

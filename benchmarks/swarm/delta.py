@@ -17,7 +17,7 @@ _SIZES = {
     "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 256,
 }  # fmt: skip
 _PRETRAINING_STEPS, _BATCH, _TOKENS, _PRETRAINING_RATE = 400, 8, 128, 1e-3
-_UPDATES, _PROMPTS, _ANSWERS, _PROMPT_TOKENS, _ANSWER_TOKENS = 8, 8, 8, 32, 32
+_UPDATES, _PROMPTS, _COMPLETIONS, _PROMPT_TOKENS, _COMPLETION_TOKENS = 8, 8, 8, 32, 32
 _WARM_VERSIONS, _VERSIONS = 2, 3  # Adam's first steps are larger than later ones
 # INTELLECT-2: 32.8 billion weights in bfloat16, and its measured bandwidth.
 _LARGE_BYTES, _LARGE_BITS_PER_SECOND = 65.6e9, 590e6
@@ -57,9 +57,9 @@ def _sample_pieces(corpus: Any, n: int, length: int) -> Any:
     return torch.stack([corpus[start : start + length] for start in starts.tolist()])
 
 
-def compute_rewards(answers_GT: Any) -> Any:
+def compute_rewards(completions_GT: Any) -> Any:
     """Return the share of lower-case letters and blanks in each answer, which is easy to learn."""
-    letters = (answers_GT >= 97) & (answers_GT <= 122) | (answers_GT == 32)
+    letters = (completions_GT >= 97) & (completions_GT <= 122) | (completions_GT == 32)
     return letters.float().mean(-1)
 
 
@@ -72,13 +72,13 @@ def train_versions(model: Any, corpus: Any, learning_rate: float) -> list[dict[s
     adam = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     made = [_copy_to_bfloat16(model)]
     for _ in range(_WARM_VERSIONS + _VERSIONS):
-        prompts = _sample_pieces(corpus, _PROMPTS * _UPDATES, _PROMPT_TOKENS).repeat_interleave(_ANSWERS, 0)
+        prompts = _sample_pieces(corpus, _PROMPTS * _UPDATES, _PROMPT_TOKENS).repeat_interleave(_COMPLETIONS, 0)
         with torch.no_grad():
             ids = model.generate(
-                prompts, attention_mask=torch.ones_like(prompts), do_sample=True, max_new_tokens=_ANSWER_TOKENS,
-                min_new_tokens=_ANSWER_TOKENS, pad_token_id=0,
+                prompts, attention_mask=torch.ones_like(prompts), do_sample=True, max_new_tokens=_COMPLETION_TOKENS,
+                min_new_tokens=_COMPLETION_TOKENS, pad_token_id=0,
             )  # fmt: skip
-        rewards = compute_rewards(ids[:, _PROMPT_TOKENS:]).view(-1, _ANSWERS)
+        rewards = compute_rewards(ids[:, _PROMPT_TOKENS:]).view(-1, _COMPLETIONS)
         advantages = ((rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-6)).flatten()
         for part in torch.arange(len(ids)).chunk(_UPDATES):
             logprobs = model(ids[part]).logits[:, _PROMPT_TOKENS - 1 : -1].log_softmax(-1)

@@ -201,13 +201,13 @@ class _Simulation:
             if not node.running:
                 self._start_lease(node, _Lease(-1, node.loaded, is_spot_check=True))
             return
-        while len(node.running) < self._swarm.concurrent_groups and self._free_capacity(node):
+        while len(node.running) < self._swarm.concurrent_groups and self._compute_capacity(node):
             self._start_versions[self._n_dispatched] = node.loaded
             self._awaited[node.loaded] += 1
             self._start_lease(node, _Lease(self._n_dispatched, node.loaded, is_spot_check=False))
             self._n_dispatched += 1
 
-    def _free_capacity(self, node: _Node) -> int:
+    def _compute_capacity(self, node: _Node) -> int:
         groups, outstanding = self._swarm.groups, len(self._start_versions)
         return dispatch_capacity(
             node.loaded, self._n_batches, outstanding, prompts=groups, staleness=self._staleness, steps=_NO_LAST_STEP
@@ -257,7 +257,7 @@ class _Simulation:
                 del self._start_versions[lease.number]
                 self._awaited[lease.start_version] -= 1
         slots = self._swarm.concurrent_groups
-        waiting = [node for node in self._nodes if len(node.running) < slots and self._free_capacity(node)]
+        waiting = [node for node in self._nodes if len(node.running) < slots and self._compute_capacity(node)]
         self._rng.shuffle(waiting)
         for node in waiting:
             self._dispatch(node)

@@ -35,7 +35,7 @@ from train.swarm.verification.thresholds import Thresholds
 from train.swarm.verification.verdicts import Distances, FloatArray, find_violations, pool_distances
 from train.swarm.verification.verifier_model import VerifierModel
 
-TEMPERATURE, ANSWER_TOKENS, ANSWERS = 0.8, 96, 4
+TEMPERATURE, COMPLETION_TOKENS, COMPLETIONS = 0.8, 96, 4
 CALIBRATION_LEASES, HONEST_LEASES, CHEATING_LEASES = 64, 800, 40
 LEASE_SIZES = ((4, 96), (16, 500), (16, 4000), (16, 16_000))  # completions, tokens of each
 Weights = Iterable[tuple[str, Any]]
@@ -152,14 +152,14 @@ def _make_random_step(rate: float) -> Callable[[Any], Any]:
 
 def draw_leases(n_leases: int, seed: int) -> list[Lease]:
     rng = np.random.default_rng(seed)
-    params = SamplingParams(TEMPERATURE, 1.0, ANSWER_TOKENS, logprobs=True, verifiable=True)
+    params = SamplingParams(TEMPERATURE, 1.0, COMPLETION_TOKENS, logprobs=True, verifiable=True)
     return [
         Lease(
             group=group,
             attempt=0,
             version=0,
             prompt=tuple(rng.integers(5, 250, size=rng.integers(20, 100)).tolist()),
-            seeds=tuple(rng.integers(2**31, size=ANSWERS).tolist()),
+            seeds=tuple(rng.integers(2**31, size=COMPLETIONS).tolist()),
             sampling_params=params,
             expires_in_seconds=60.0,
         )
@@ -260,9 +260,9 @@ def _bound_per_1000(n_hits: int, n_leases: int) -> float:
     return round(1000 * high, 1)
 
 
-def find_max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_answers: int, n_tokens: int) -> float:
+def find_max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_completions: int, n_tokens: int) -> float:
     """Return the number of tokens per 1,000 that a cheat can replace undetected, in leases of this size."""
-    chosen = np.random.default_rng(0).choice(gaps, (n_answers, n_tokens))
+    chosen = np.random.default_rng(0).choice(gaps, (n_completions, n_tokens))
     replaced = 0.0
     for max_gap in np.geomspace(1e-5, 2, 120):
         margins: FloatArray = np.where(chosen < max_gap, chosen, 0.0).astype(np.float64)
@@ -362,7 +362,7 @@ def main() -> None:
         path = save_random_model(Path(folder))
         found = {
             "machine": describe_machine(),
-            "lease": f"{ANSWERS} completions of {ANSWER_TOKENS} tokens",
+            "lease": f"{COMPLETIONS} completions of {COMPLETION_TOKENS} tokens",
             "calibration_leases": CALIBRATION_LEASES,
             "costs": measure_costs(),
             "modelled": estimate_verification_share(),
