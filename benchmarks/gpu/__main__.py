@@ -141,7 +141,8 @@ def main(arguments: Sequence[str]) -> int:
             if any(row["result"] == FAIL for row in table.rows if row["check"] == check):
                 print("\n".join(f"          | {line}" for line in end.last_lines), flush=True)
         found = {"machine": describe_machine(), "on_cpu": given.cpu, "seconds": round(time.monotonic() - began, 1)}
-        found |= {"checks": {name: end._asdict() for name, end in ended.items()}, "figures": table.rows}
+        checks = {name: {"status": end.status, "seconds": end.seconds} for name, end in ended.items()}
+        found |= {"checks": checks, "figures": table.rows}
         given.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
     results = [row["result"] for row in table.rows]
     counts = ", ".join(f"{results.count(result)} {result}" for result in (PASS, SLOW, FAIL, SKIP))

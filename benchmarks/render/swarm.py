@@ -9,21 +9,21 @@ from benchmarks.render.table import render_table
 def render_overlap(measured: dict[str, Any]) -> str:
     """Return the idle time of a swarm's trainer, by bound on staleness, with whole broadcasts and with deltas."""
     cases = measured["cases"]
-    bounds = list(next(iter(cases.values()))["whole"]["bounds"])
+    bounds = list(next(iter(cases.values()))["whole"])
     columns = [(broadcast, bound) for broadcast in ("whole", "deltas") for bound in bounds]
     alike = cases["equal nodes"]
     rows = []
     for name, case in (("by the formula", alike), *cases.items()):
         value = "formula_idle" if name == "by the formula" else "trainer_idle"
-        rows.append([name, *(f"{case[broadcast]['bounds'][bound][value]:.1%}" for broadcast, bound in columns)])
-    ring, swarm = alike["whole"]["ring"], cases["100 nodes, mean group time 22 min"]["whole"]["swarm"]
+        rows.append([name, *(f"{case[broadcast][bound][value]:.1%}" for broadcast, bound in columns)])
+    ring, swarm = measured["ring"], measured["swarm"]
     heads = [
         "idle share of the trainer",
         *(f"{broadcast}, bound {bound}" for broadcast, bound in columns),
     ]
     return render_table("lr", heads, rows) + (
         f"\n\nINTELLECT-2's outer ring on a simulated clock: broadcasts of {ring['broadcast'] / 60:.0f} min, or"
-        f" {alike['deltas']['ring']['broadcast']:.0f} s with deltas; {ring['upload'] / 60:.0f} min each to upload and"
+        f" {measured['delta_seconds']:.0f} s with deltas; {ring['upload'] / 60:.0f} min each to upload and"
         f" to verify a file; steps of {ring['step'] / 60:.0f} min. Unequal nodes have log-normal speeds"
         f" (sigma {swarm['speed_sigma']}), the lease of a group expires after twice the mean group time, and"
         f" {swarm['churn']:.0%} of the nodes vanish per hour. Means of {measured['seeds']} seeds;"

@@ -47,16 +47,23 @@ def measure(ring: Ring, swarm: Swarm) -> dict[str, Any]:
     for bound in BOUNDS:
         idle = fmean(simulate(ring, swarm, bound, seed=seed).trainer_idle for seed in SEEDS)
         bounds[str(bound)] = {"trainer_idle": round(idle, 4), "formula_idle": round(ring.compute_idle_share(bound), 4)}
-    return {"ring": asdict(ring), "swarm": asdict(swarm), "bounds": bounds}
+    return bounds
 
 
 def main() -> None:
-    found: dict[str, Any] = {"seeds": len(SEEDS), "cases": {}}
+    swarm_values = {name: getattr(REAL, name) for name in ("spare", "speed_sigma", "length_sigma", "churn")}
+    found: dict[str, Any] = {
+        "seeds": len(SEEDS),
+        "ring": asdict(RING),
+        "delta_seconds": DELTA,
+        "swarm": swarm_values,
+        "cases": {},
+    }
     for name, (ring, swarm) in make_cases().items():
         for label, broadcast in (("whole", BROADCAST), ("deltas", DELTA)):
             result = measure(replace(ring, broadcast=broadcast), swarm)
             found["cases"].setdefault(name, {})[label] = result
-            print(f"{name}, {label}: {result['bounds']}", flush=True)
+            print(f"{name}, {label}: {result}", flush=True)
     save_results("overlap", found | {"machine": describe_machine()})
 
 
