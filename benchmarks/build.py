@@ -100,6 +100,7 @@ def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collectio
         "content_hash": manifest.content_hash,
         "wall_seconds": wall,
         "executed_cpu_seconds": manifest.build.executed_cpu_seconds if manifest.build else 0.0,
+        "stages": manifest.seconds,
         "rows_per_second": manifest.n_read / wall,
         "peak_mb": peak / 2**20,
         "work_mb": work,

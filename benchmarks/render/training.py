@@ -26,8 +26,9 @@ def render_learn(measured: dict[str, Any]) -> str:
     return render_table("lr", ["held-out pass@1 after steps", *map(str, steps)], rows) + (
         "\n\n`make learn`: a model of 850 thousand parameters, 256 completions per step,"
         " vLLM and sandbox included; 200 problems held out from warm-up and training, one completion each."
-        f" With eight completions each: {models}. The two seeds took {minutes} min, model and dataset included."
-        f" Measured on {measured['machine']}."
+        + (f" With eight completions each: {models}." if models else "")
+        + (f" A seed took {minutes} min, model and dataset included." if minutes else "")
+        + f" Measured on {measured['machine']}."
     )
 
 
@@ -133,7 +134,8 @@ def render_asynchrony(measured: dict[str, Any]) -> str:
 def _render_real(real: dict[str, Any]) -> str:
     rows = []
     for name, run in real["runs"].items():
-        goal = (run["steps_to_goal"], f"{run['seconds_to_goal']:.0f}")
+        seconds = run["seconds_to_goal"]
+        goal = ("–", "–") if seconds is None else (run["steps_to_goal"], f"{seconds:.0f}")
         shares = (f"{run[share]:.0%}" for share in ("learner_idle_share", "engine_idle_share"))
         rows.append((
             name, f"{run['step_seconds']:.2f}", f"{run['predicted_step_seconds']:.2f}", *goal, *shares,
@@ -202,7 +204,7 @@ def render_ablation(measured: dict[str, Any]) -> str:
         for by_seed in by_bound.values():
             last = [result["pass@1"][-1][1] for result in by_seed.values()]
             n_seeds = max(n_seeds, len(last))
-            rows[-1].append(f"{fmean(last):.3f} ({min(last):.3f} to {max(last):.3f})")
+            rows[-1].append(f"{fmean(last):.3f} ({min(last):.3f} to {max(last):.3f})" if last else "")
     heads = ["held-out pass@1, by bound on staleness", *next(iter(results.values()))]
     return render_table("lr", heads, rows) + (
         f"\n\nAsynchronous `make learn`, {measured['steps']} steps, mean of {n_seeds} seeds (lowest and highest)."

@@ -5,7 +5,9 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.record import RESULTS, describe_machine
 from benchmarks.soak.kills import kill_workers
@@ -26,15 +28,19 @@ def main() -> int:
     given = options.parse_args()
     _unshare_mounts()
     runs, workers, seed = given.runs, len(os.sched_getaffinity(0)), given.seed
-    parts = {
-        "steady": judge_steadily(runs, workers, seed),
-        "deaths": kill_workers(max(150, runs // 60), workers, seed),
-        "restarts": restart_command(max(150, runs // 50), max(4, runs // 5000), workers, seed),
+    parts: dict[str, Callable[[], dict[str, Any]]] = {
+        "steady": lambda: judge_steadily(runs, workers, seed),
+        "deaths": lambda: kill_workers(max(150, runs // 60), workers, seed),
+        "restarts": lambda: restart_command(max(150, runs // 50), max(4, runs // 5000), workers, seed),
     }
-    good = all(part["good"] for part in parts.values())
-    summary = json.dumps({"machine": describe_machine(), "workers": workers, **parts, "good": good}, indent=2)
-    given.out.write_text(summary + "\n")
-    print(summary)
+    results: dict[str, Any] = {"machine": describe_machine(), "workers": workers}
+    good = True
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    for name, measure in parts.items():
+        results[name] = measure()
+        good = good and results[name]["good"]
+        given.out.write_text(json.dumps(results | {"good": good}, indent=2) + "\n")
+    print(given.out.read_text(), end="")
     return 0 if good else 1
 
 
