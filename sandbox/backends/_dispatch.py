@@ -186,7 +186,7 @@ class RequestDispatcher:
         self._send_and_deliver(batches, finished)
 
     def _fail(self, lane: Lane, job: Job, error: Exception, finished: list[tuple[Job, Any]]) -> None:
-        """Requeue a request for another lane, or fail it after max_attempts."""
+        """Requeue a request for another lane, or fail it after `get_max_attempts(error)` attempts."""
         self._release(lane, job)
         job.failures += ((lane.name, type(error)),)
         if job.cancelled:

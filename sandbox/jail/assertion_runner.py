@@ -136,7 +136,7 @@ class AssertionRunner:
         tests_runner = self._get_tests_runner()
         setup = tests_runner.compile(Program(self._shared.setup))
         if isinstance(setup, RunResult):
-            raise RefereeError(f"their setup does not compile: {_decode_stderr_tail(setup)}")
+            raise RefereeError(f"Assertions.setup does not compile: {_decode_stderr_tail(setup)}")
         run_spec = tests_runner.make_run_spec("run_tests", Program(self._shared.setup), referee.LIMITS, referee=True)
         run_spec = run_spec.with_child_params(ChildParams(case.input, self._shared.names, classes=self._shared.classes))
         run_spec = run_spec.with_time_limits(timeout_seconds, wall_seconds + _EXTRA_CPU_SECONDS)

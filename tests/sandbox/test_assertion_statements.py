@@ -254,7 +254,7 @@ def test_a_submission_that_hangs_is_out_of_time(box: Sandbox, source: str) -> No
     [
         ("1 / 0", "", "ZeroDivisionError"),
         ("", "1 / 0", "Assertions.setup: ZeroDivisionError"),
-        ("", "def", "their setup does not compile"),
+        ("", "def", "Assertions.setup does not compile"),
         ("(", "", "Assertions.given does not compile"),
         pytest.param("", "import time\ntime.sleep(60)", "before they used the submission", marks=pytest.mark.thorough),
         ("", "import os\nos._exit(0)", "before they used the submission"),

@@ -222,7 +222,7 @@ def test_groups_without_any_signal_are_not_trained_on(small, tmp_path, monkeypat
             yield rewards
 
     monkeypatch.setattr(loop, "open_scorer", lost)
-    with pytest.raises(RolloutError, match="without any reward because the sandbox failed.* then --resume"):
+    with pytest.raises(RolloutError, match="without any reward because the sandbox failed.* with --resume"):
         trained(small, tmp_path / "run", "run.steps=2")
 
 

@@ -41,7 +41,7 @@ class TimelineWriter(Protocol):
 class Pipeline:
     """The source of batches for the training loop. This base class is a pipeline without samplers.
 
-    A step is: `ready_minibatches`, training on each, `wait_for_sampling`, `publish`. The initial weights are published
+    A step is: `yield_minibatches`, training on each, `wait_for_sampling`, `publish`. The initial weights are published
     before the first step.
 
     sampler           samples with the newest weights, for evaluation

@@ -114,7 +114,7 @@ def _check_engine(config: "Config") -> Iterator[str]:
     if engine.kind != "vllm" and (options.vllm or engine.concurrency):
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
     if engine.parity != 0 and engine.parity < 1:
-        yield "engine.parity must be 0, for the default bound, or at least 1, which requires bit-exact agreement"
+        yield "engine.parity must be 0, for the default bound, or at least 1; 1 requires bit-exact agreement"
     if len(set(engine.gpus)) < len(engine.gpus):
         yield "engine.gpus names a GPU twice: engines cannot share GPUs"
     if engine.mismatch_stop < engine.mismatch_alarm:

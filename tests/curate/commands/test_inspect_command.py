@@ -104,7 +104,7 @@ def test_a_folder_that_is_not_a_dataset_is_explained(showcase_build, tmp_path, c
     for name in ("nowhere", "file", "empty"):
         assert f"{name} is not a curate dataset" in error_output(tmp_path / name)
     (tmp_path / "unfinished" / ".work").mkdir(parents=True)
-    assert "the same command continues" in error_output(tmp_path / "unfinished")
+    assert "Run the same command again; it continues" in error_output(tmp_path / "unfinished")
     copy = shutil.copytree(showcase_build, tmp_path / "copy")
     (path,) = (copy / "data").glob("*.parquet")
     whole = path.read_bytes()

@@ -94,7 +94,7 @@ def test_the_mismatch_over_a_batch_is_an_alarm_and_then_the_end(caplog):
         assert caplog.records == []
         check_mismatch(metrics, step=3, alarm=0.01, fail_above=0.1)
     (record,) = caplog.records
-    assert "step 3: sampler and learner differ" in record.getMessage()
+    assert "step 3: sampler and learner assign different log-probabilities" in record.getMessage()
     assert "99th percentile of the absolute differences is 0.5" in record.getMessage()
     for kl in (0.2, nan):
         with pytest.raises(ParityError, match=r"engine.mismatch_stop allows 0\.1"):

@@ -121,7 +121,7 @@ def test_rows_that_change_places_are_found(tmp_path: Path) -> None:
 
 def test_the_chain_of_another_coordinator_is_not_this_one(tmp_path: Path) -> None:
     written(tmp_path / "ledger", entries(2)).close()
-    assert "not signed" in audit_ledger(read_rows(tmp_path / "ledger"), b"\1" * 32).fault
+    assert "its signature is invalid" in audit_ledger(read_rows(tmp_path / "ledger"), b"\1" * 32).fault
 
 
 def test_two_processes_cannot_write_one_ledger(tmp_path: Path) -> None:
