@@ -68,7 +68,7 @@ class ShareThreshold(Struct, frozen=True, forbid_unknown_fields=True):
     spread: NotNegative = 0.0
 
     def severity(self, values: "NDArray[float64]", log_odds: float) -> float:
-        """Return the severity of the share of ones in `values`, 1 for a flagged token, else 0; see `DistanceThreshold`."""
+        """Return the severity of the share of flagged tokens, those with the value 1; see `DistanceThreshold`."""
         share = float(values.sum()) / max(len(values), 1)
         if share <= self.rate:
             return 0.0
