@@ -64,7 +64,7 @@ def _check_user_source(name: str, location: LocationSpec) -> None:
     if not mapped:
         raise CurateError(
             f"unknown source {name}. Choose one of {', '.join(source_names())}; or describe data of your own in a "
-            f"mapping and give --source {name}=mapping.toml (docs/guides/sources.md)."
+            f"mapping and pass --source {name}=mapping.toml (docs/guides/sources.md)."
         )
     if not _USER_SOURCE_NAME.fullmatch(name):
         raise CurateError(

@@ -78,4 +78,4 @@ def test_a_reply_that_is_too_long_is_none():
 )
 def test_a_refusal_is_told_in_the_words_of_the_server(body, words):
     with answering(replying_with(body)) as (url, _):
-        assert get(url).message() == words
+        assert get(url).get_error_message() == words

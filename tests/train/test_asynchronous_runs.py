@@ -157,7 +157,7 @@ def test_what_cannot_be_replayed_is_explained(options, words, small, tmp_path):
 class Lockstep:
     """A worker as slow as one-off: it samples one batch ahead, each to its end, and never skips a version."""
 
-    def __init__(self, controller, engine, source, *, name, whole_leases, loaded):
+    def __init__(self, controller, engine, source, *, name, whole_leases, on_loaded):
         self.controller, self.engine, self.source, self.name = controller, engine, source, name
 
     def run(self):

@@ -209,7 +209,7 @@ def test_in_the_files_themselves_all_known_overlaps_are_found(labelled):
     evaluated = read_evaluation(f"lcb={DATA / 'eval' / REAL['lcb']}")
     found = set()
     for source in SOURCES:
-        hits = find_contamination(open_training_set(str(DATA / source)).rows, [evaluated]).hits
+        hits = find_contamination(open_training_set(str(DATA / source)).iter_rows, [evaluated]).hits
         found |= {(f"{source}/{hit.id}", hit.item) for hit in hits if hit.verdict == "removed"}
     assert len(labelled) == 53
     assert found - labelled == BEYOND_THE_LABELS

@@ -238,7 +238,7 @@ def test_a_mapping_cannot_have_the_name_of_a_source(tmp_path):
     write_jsonl(tmp_path / "rows.jsonl", [ROW])
     with pytest.raises(CurateError, match="give the data another name, such as my_taco"):
         build([("taco", write_mapping(tmp_path, FIELDS))], tmp_path / "out", BuildOptions())
-    with pytest.raises(CurateError, match="unknown source ours. .* write --source ours=mapping.toml"):
+    with pytest.raises(CurateError, match="unknown source ours. .* pass --source ours=mapping.toml"):
         build([("ours", str(tmp_path / "rows.jsonl"))], tmp_path / "out", BuildOptions())
 
 

@@ -142,7 +142,7 @@ def test_every_figure_has_a_meaning():
     names = {
         *compute_batch_metrics([(RIGHT, WRONG)], version=7),
         *compute_minibatch_metrics(zeros(2), zeros(2), batch, objective),
-        *EvaluationResult(4, (outcome("p", "0101"),), TokenCounts(None, None)).metrics(),
+        *EvaluationResult(4, (outcome("p", "0101"),), TokenCounts(None, None)).compute_metrics(),
     }
     assert [name for name in names if metric_description(name) is None] == []
     assert metric_description("reward/of/nobody") is None

@@ -64,7 +64,7 @@ def test_what_this_machine_does_not_have_comes_from_the_controller(run, tmp_path
         elsewhere = replace(manifest, folder=manifest.folder.replace("/proc/", "/proc/9"))
         assert set(values(source.fetch(elsewhere)).values()) == {float(version)}
     assert len([path for path in (tmp_path / "fetched").iterdir() if path.name.startswith("weights-")]) == 1
-    with pytest.raises(TransferError, match="weights 1 are gone"):
+    with pytest.raises(TransferError, match="weights 1 were removed"):
         source.fetch(replace(elsewhere, version=1))
 
 
