@@ -4,8 +4,8 @@
     python -m benchmarks.ablation --draw       # only read the results in runs/ablation
 
 Problems, model and settings are those of `make learn`, which must have run for the same seeds. The engine samples all
-groups within the bound at once, so each group is trained on `staleness` updates after its dispatch. The benchmark also
-writes docs/staleness.svg.
+groups within the bound concurrently, so each group is trained on `staleness` updates after its dispatch. The benchmark
+also writes docs/staleness.svg.
 """
 
 import os

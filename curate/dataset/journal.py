@@ -1,8 +1,8 @@
 """The result journal: one JSON line for each executed problem, appended as results arrive.
 
-Each line is flushed at once, so SIGKILL loses at most the last line, which then has no newline. Reopening the journal
-removes this line, unless its record is complete. Any other invalid line raises an error: only damage or an edit can
-cause it, and its results may be expensive. Memory holds only the offsets of records.
+Each line is flushed immediately, so SIGKILL loses at most the last line, which then has no newline. Reopening the
+journal removes this line, unless its record is complete. Any other invalid line raises an error: only damage or an
+edit can cause it, and its results may be expensive. Memory holds only the offsets of records.
 """
 
 import json

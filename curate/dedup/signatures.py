@@ -2,7 +2,7 @@
 
 A shingle is a 32-bit hash, with a collision in one of 50,000 pairs of ordinary statements. Signatures are bit-identical
 to signatures by datasketch 2 (scheme "affine32", default seed). datasketch applies the 128 permutations to one set at a
-time; this module applies each permutation to the sets of a hundred texts at once.
+time; this module applies each permutation to the sets of a hundred texts together.
 """
 
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ WORD_BYTES = bytes(
     else 0
     for byte in range(256)
 )
-# Number of bytes above which a word is hashed at once, because a word of a million digits must not cost as many steps.
+# Maximum bytes of a word that is hashed byte by byte; a word of a million digits must not cost as many steps.
 LONG_WORD = 64
 MIX_MULTIPLIER, NGRAM_MULTIPLIER = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
 

@@ -37,7 +37,7 @@ class _Tag:
 
     @property
     def unambiguous(self) -> bool:
-        """Whether the text is certainly a tag."""
+        """True if the text is certainly a tag."""
         return not self.in_block and (self.begins_line or self.ends_line)
 
 

@@ -193,7 +193,7 @@ class AssertionReport:
 
     @property
     def is_suite_fault(self) -> bool:
-        """Whether the tests failed or timed out before they called the submission."""
+        """True if the tests failed or timed out before they called the submission."""
         waits_for_submission = self.has_reached("preamble_done") and not self.has_reached("names_listed")
         return self.verdict in ("", "failed") and not self.has_reached("submission_called") and not waits_for_submission
 

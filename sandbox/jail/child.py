@@ -59,7 +59,7 @@ class RunParams:
 
     @property
     def has_result(self) -> bool:
-        """Whether the run writes a result file."""
+        """True if the run writes a result file."""
         return self.op not in ("run", "serve")
 
     @property

@@ -404,7 +404,7 @@ def test_files_that_do_not_fit_beside_the_output_exceed_the_memory_limit(box: Sa
 
 
 def test_a_traceback_that_a_referee_repeats_is_no_crash_of_the_referee(box: Sandbox) -> None:
-    """Whether it crashed is told by its exit status, so not even trials on other outputs are needed."""
+    """The referee's exit status shows that it did not crash, so no trials are necessary."""
     source = (
         "import sys\nrows = open(sys.argv[2]).read().split('\\n')\nassert len(rows) > 2\n"
         "print(*rows, sep='\\n', file=sys.stderr)\nsys.exit(1)"

@@ -165,9 +165,8 @@ class Lockstep:
         self.engine.load(tensors, version)
         self.send(self.sample(version))
         while answers := self.sample(version):
-            version, tensors = self.fetch_newest_manifest(
-                version
-            )  # before the trainer gets what it needs for the version after it
+            # Fetch before the trainer gets the completions for the next version.
+            version, tensors = self.fetch_newest_manifest(version)
             self.send(answers)
             self.engine.load(tensors, version)
 

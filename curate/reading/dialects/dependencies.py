@@ -120,7 +120,7 @@ class EarlierStatement:
 
     @property
     def has_effects(self) -> bool:
-        """Whether the statement runs only for its effects: it neither binds a name nor tests."""
+        """True if the statement runs only for its effects: it neither binds a name nor tests."""
         return not self.is_test and not isinstance(self.node, BINDING)
 
 

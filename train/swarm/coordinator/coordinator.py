@@ -218,9 +218,8 @@ class Coordinator:
             if lease is None:
                 return [state.get_late_status(key, group)] * len(results)
         try:
-            statuses = self._result_store.add(
-                lease, results
-            )  # outside `_begin_transaction`, whose errors end the coordinator
+            # Outside `_begin_transaction`, whose errors end the coordinator.
+            statuses = self._result_store.add(lease, results)
             if not self._result_store.is_complete(lease) or (content := self._result_store.read(group)) is None:
                 return statuses
             found, digest = decode_lease_file(content, lease, self.settings), blake3(content).digest()
