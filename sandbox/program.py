@@ -1,7 +1,7 @@
 """The inputs and results of a run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -85,6 +85,7 @@ class Limits:
 
 _MAX_ARGUMENT_BYTES = 60_000  # of JSON
 _MAX_FILES = 1000
+_MAX_FOLDERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,20 @@ class Invocation:
             )
         if len(self.files) > _MAX_FILES:
             raise ValueError(f"files must have at most {_MAX_FILES} entries, not {len(self.files)}")
-        folders = {"/".join(name.split("/")[:depth]) for name in self.files for depth in range(1, name.count("/") + 1)}
-        if conflicting := [name for name in folders if name in self.files or name.startswith("solution.")]:
-            raise ValueError(f"{min(conflicting)!r} in files cannot be a file and a folder")
         for part, names in (("files", self.files), ("fetch", self.fetch)):
             for name in names:
                 parts = name.split("/")
                 if "" in parts or "." in parts or ".." in parts or "\0" in name or len(name.encode()) > 200:
                     raise ValueError(f"a name in {part} must be a short relative path without '..', not {name[:80]!r}")
+        if len(folders := list_folders(self.files)) > _MAX_FOLDERS:
+            raise ValueError(f"files must have at most {_MAX_FOLDERS} folders, not {len(folders)}")
+        if conflicting := [name for name in folders if name in self.files or name.startswith("solution.")]:
+            raise ValueError(f"{min(conflicting)!r} in files cannot be a file and a folder")
+
+
+def list_folders(names: Iterable[str]) -> set[str]:
+    """Return all parent folders of these relative paths."""
+    return {"/".join(name.split("/")[:depth]) for name in names for depth in range(1, name.count("/") + 1)}
 
 
 class Outcome(Enum):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from sandbox import languages
 from sandbox.jail import files
 from sandbox.jail.child import ChildParams, RunParams
-from sandbox.program import Limits, Program
+from sandbox.program import Limits, Program, list_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ class RunSpec:
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
         """Return the run spec with these files in the run's directory, and with higher limits for their size."""
-        extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + len(contents) // 50  # including inodes
+        n_inodes = len(contents) + len(list_folders(contents))
+        extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + n_inodes // 50
         memory_mb, disk_mb = self.run_params.memory_mb + 2 * extra_mb, self.run_params.disk_mb + extra_mb
         params = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
         return replace(self, run_params=params, packed_files=files.pack(contents))

@@ -58,13 +58,23 @@ def test_large_files_do_not_count_against_the_limits_of_the_program(box: Sandbox
 
 
 def test_a_run_whose_files_cannot_be_written_is_lost_and_the_next_one_runs() -> None:
-    too_many_folders = {f"{number}/{'d/' * 90}x": b"" for number in range(64)}
+    limits = Limits()
+    object.__setattr__(limits, "disk_mb", -1)  # the constructor refuses what is too little for the files
     with Sandbox(1) as box:
         if box.level != "namespaces":
-            pytest.skip("a run can exhaust inodes only in namespaces, where it has its own tmpfs")
+            pytest.skip("only in namespaces does a run have its own tmpfs, which its files can fill")
         with pytest.raises(ExecutionLost, match="No space left on device"):
-            box.run(Program("print(1)"), files=too_many_folders)
+            box.run(Program("print(1)"), limits=limits, files={"x": b"x" * (3 << 20)})
         assert box.run(Program("print(2)")).text == "2\n"
+
+
+def test_more_folders_than_files_are_allowed_are_refused_and_fewer_fit_the_smallest_disk(box: Sandbox) -> None:
+    nested = [f"{number}/{'d/' * 90}x" for number in range(64)]
+    with pytest.raises(ValueError, match="at most 1000 folders, not 5824"):
+        box.run(Program("pass"), files=dict.fromkeys(nested, b""))
+    count = Program("import os\nprint(sum(len(files) for _, _, files in os.walk('.')))")
+    result = box.run(count, limits=Limits(disk_mb=1), files=dict.fromkeys(nested[:10], b""))
+    assert result.text == "11\n"
 
 
 @pytest.mark.parametrize("name", ["", "/etc/x", "../x", "a/../../x", "a//b", ".", "a\0b", "x" * 300])
