@@ -131,7 +131,7 @@ class _Image:
                 maker.kill()
                 maker.wait()
         if response != image.IMAGE_READY:
-            raise CannotIsolate(isolation_diagnosis.explain_refusal(level, response.decode() or "killed"))
+            raise CannotIsolate(isolation_diagnosis.explain_missing_level(level, response.decode() or "killed"))
         return descriptors
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ def list_names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> Checker:
-    """Return the checker with this name. Raises ValueError, naming the choices, if there is none."""
+    """Return the checker with this name. Raises ValueError if there is none."""
     if name not in list_names():
         raise ValueError(f"unknown checker {name!r}; choose one of {', '.join(list_names())}")
     module: Checker = import_module(f"{__name__}.{name}")  # type: ignore[assignment]

@@ -1,7 +1,7 @@
 """Equality of plain values under Python's ==, in linear time and memory even for values of a hostile program.
 
-Two values are equal if their canonical texts, their forms, are equal. So programs cannot prepare hash collisions of
-numbers, and no code calls a method of their objects.
+Two values are equal if their canonical texts are equal. A comparison of texts calls no methods of the program's
+objects, and is not vulnerable to hash collisions of numbers.
 """
 
 import math
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-_MAX_LEVELS = 250  # nesting; Python's parser accepts at most 200 levels in a literal
+_MAX_NESTING = 250  # Python's parser accepts at most 200 levels in a literal
 _NUMBERS = (int, float, bool, Fraction)
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnedSet:
-    """The members of a returned set; not a set, since all may have the same hash."""
+    """The members of a returned set, as a tuple: in a set, members with equal hashes would take quadratic time."""
 
     members: tuple[Any, ...]
 
@@ -31,22 +31,22 @@ class ReturnedDict:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueValue:
-    """A value that is not plain data, as the name of its type. It equals nothing."""
+    """The type name of a returned value that is not plain data. Such a value equals nothing."""
 
     kind: str
 
 
 class NeverEqual(Exception):
-    """The value equals nothing, not even a copy of itself."""
+    """Raised for a value that equals nothing, not even a copy of itself, such as NaN."""
 
 
 def format_canonical_text(value: Any) -> str:
-    """Return a text that is the same for equal values. Raises NeverEqual for a value that equals nothing.
+    """Return a text that is the same for equal values, and only for these. Raises NeverEqual.
 
     True, 1, 1.0 and 1+0j are the same number; a set is the same as a frozenset.
     """
     pieces: list[str] = []
-    _append_form(value, pieces, 0)
+    _append_canonical_text(value, pieces, 0)
     return "".join(pieces)
 
 
@@ -55,8 +55,8 @@ def describe(value: Any) -> str:
     return _VALUE_REPR.repr(value)
 
 
-def _append_form(value: Any, pieces: list[str], level: int) -> None:
-    if level > _MAX_LEVELS:
+def _append_canonical_text(value: Any, pieces: list[str], level: int) -> None:
+    if level > _MAX_NESTING:
         raise NeverEqual
     kind = type(value)
     if value is None:
@@ -76,7 +76,7 @@ def _append_form(value: Any, pieces: list[str], level: int) -> None:
     elif kind in (list, tuple):
         pieces.append(f"{kind.__name__}{len(value)}:")
         for item in value:
-            _append_form(item, pieces, level + 1)
+            _append_canonical_text(item, pieces, level + 1)
     elif kind in (set, frozenset):
         _add_members(value, pieces, level)
     elif kind is ReturnedSet:
@@ -99,11 +99,11 @@ def _format_number(value: int | float | Fraction) -> str:
 
 
 def _add_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
-    forms = sorted(_format_member(member, level) for member in members)
-    if len(set(forms)) != len(forms):  # no set has equal members
+    texts = sorted(_format_member(member, level) for member in members)
+    if len(set(texts)) != len(texts):  # a set cannot hold equal members, so the program forged this one
         raise NeverEqual
-    pieces.append(f"z{len(forms)}:")
-    pieces += forms
+    pieces.append(f"z{len(texts)}:")
+    pieces += texts
 
 
 def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) -> None:
@@ -114,12 +114,12 @@ def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) 
     pieces.append(f"d{len(members)}:")
     for key in sorted(members):
         pieces.append(key)
-        _append_form(members[key], pieces, level + 1)
+        _append_canonical_text(members[key], pieces, level + 1)
 
 
 def _format_member(value: Any, level: int) -> str:
     pieces: list[str] = []
-    _append_form(value, pieces, level + 1)
+    _append_canonical_text(value, pieces, level + 1)
     return "".join(pieces)
 
 

@@ -1,10 +1,10 @@
 """Splitting of printed text into lines and tokens, for all checkers that preserve the line structure.
 
-CRLF is LF; blank lines and blanks at both ends of the text are ignored; blank lines inside are not. A blank is a space,
-tab, vertical tab or form feed: a no-break space, a lone CR or a NUL is part of a token.
+CRLF counts as LF. Blank lines and blanks at both ends of the text are ignored; blank lines inside are not. A blank is a
+space, tab, vertical tab or form feed. A no-break space, a lone CR or a NUL is part of a token.
 
-Outputs may be hostile, so time is linear in their size, and output much longer than expected is not split at all. Texts
-are split in blocks, since all tokens of a text take thirty times its memory.
+Outputs may be hostile, so all functions take linear time and do not split output much longer than expected. They split
+a text block by block, since the tokens of a whole text would take thirty times its memory.
 """
 
 import re
@@ -14,18 +14,19 @@ from itertools import zip_longest
 BLANKS = " \t\v\f"
 _BLANK = re.compile(rf"[{BLANKS}]")
 _TOKEN = re.compile(rf"[^{BLANKS}]+")
-_BLOCK_CHARS = 1 << 20  # characters split into lines or tokens at once
-_LENGTH_FACTOR, _LENGTH_SLACK = 64, 1 << 20  # more than the digits and blanks that an honest program adds
+_BLOCK_CHARS = 1 << 20  # approximate length of the blocks
+# An honest program adds fewer digits and blanks to the expected output.
+_LENGTH_FACTOR, _LENGTH_SLACK = 64, 1 << 20
 
 
 def is_much_longer(printed: str | bytes, expected: str) -> bool:
-    """Return whether a text, stripped, is too long for any checker: over 64 times the expected one plus 2**20."""
+    """Return whether the stripped text has over 64 * len(expected) + 2**20 characters, which no checker accepts."""
     max_chars = _LENGTH_SLACK + _LENGTH_FACTOR * len(expected)
     return len(printed) > max_chars and len(printed.strip()) > max_chars
 
 
 def split_lines(text: str) -> Iterator[str]:
-    """Yield the lines of text.split("\n"), with only a block of them in memory."""
+    """Yield the items of text.split("\n"), with only one block of them in memory."""
     begin = 0
     while (end := text.find("\n", begin + _BLOCK_CHARS)) >= 0:
         yield from text[begin:end].split("\n")
@@ -73,7 +74,7 @@ def same_line(
 
 def _split_tokens(text: str, split: Callable[[str], list[str]], blank: re.Pattern[str]) -> Iterator[str]:
     begin = 0
-    while (cut := blank.search(text, begin + _BLOCK_CHARS)) is not None:
-        yield from split(text[begin : cut.start()])
-        begin = cut.end()
+    while (boundary := blank.search(text, begin + _BLOCK_CHARS)) is not None:
+        yield from split(text[begin : boundary.start()])
+        begin = boundary.end()
     yield from split(text[begin:])

@@ -1,8 +1,8 @@
 """Equality of plain values, for several checkers.
 
-Plain values are None, bool, int, float, str, list, tuple and dict, of exactly these types. An explicit stack traverses
-any depth without RecursionError. Any other value, such as a set, bytes or an instance of a class, equals nothing, not
-even itself, since expected values are JSON.
+Plain values are None, bool, int, float, str, list, tuple and dict, of exactly these types. Any other value, such as a
+set, bytes or an instance of a class, equals nothing, not even itself, since expected values are JSON. An explicit stack
+traverses any depth without RecursionError.
 
 NaN equals nothing. In contrast, == on lists and dicts treats each object as equal to itself, and `json` decodes every
 NaN to the same object.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-# JSON's types: a tuple is a list, true is not 1, and an object's keys are strings.
+# The JSON type of each Python type.
 JSON_KINDS: Mapping[type, str] = {
     type(None): "null",
     bool: "bool",
@@ -25,11 +25,13 @@ JSON_KINDS: Mapping[type, str] = {
     tuple: "list",
     dict: "dict",
 }
-_MAX_KEY_BITS = 2_000  # some 600 digits; converting an int to text is quadratic, and CPython may limit it to 640 digits
+# Some 600 digits. The conversion of an int to text takes quadratic time, and CPython can limit it to 640 digits.
+_MAX_KEY_BITS = 2_000
 
 
 class NumberKey(str):
-    """The JSON text of a number, bool or None as a dict key. Its hash, of a str, is randomized against collisions."""
+    """A dict key that is a number, bool or None, as its JSON text. Unlike a number's, its hash is randomized, so a
+    program cannot force collisions."""
 
 
 def format_json_key(key: object) -> str | None:
@@ -47,17 +49,17 @@ def same_structure(
     *,
     same_number: Callable[[Any, Any], bool] = operator.eq,
     kinds: Mapping[type, str] = JSON_KINDS,
-    key_of: Callable[[object], Any] = format_json_key,
+    normalize_key: Callable[[object], Any] = format_json_key,
 ) -> bool:
     """Return whether two values have the same shape and kinds, and equal content.
 
-    same_number   compares a returned number with the expected one; everything else must be exactly equal
-    kinds         the kind of each type; values of different kinds differ
-    key_of        returns the comparable form of a dict's key; None if it equals no key
+    same_number     compares a returned number with the expected one; everything else must be exactly equal
+    kinds           the kind of each type; values of different kinds differ
+    normalize_key   returns the same value for equal keys of a dict; None if the key equals no other
     """
-    # The size of a list or dict precedes its members, so no walk is a prefix of another, and zip drops nothing.
+    # The size of a list or dict precedes its members, so no walk is a prefix of another, and zip drops no part.
     for (kind, value), (expected_kind, expected_value) in zip(
-        _walk(returned, kinds, key_of), _walk(expected, kinds, key_of), strict=False
+        _walk(returned, kinds, normalize_key), _walk(expected, kinds, normalize_key), strict=False
     ):
         if kind is None or kind != expected_kind:
             return False
@@ -74,11 +76,13 @@ def same_multiset(returned: Iterable[Any], expected: Iterable[Any]) -> bool:
     # Sizes first, since sorting takes memory, and only the expected value's size is trusted.
     if _count_parts(returned) != _count_parts(expected):
         return False
-    forms, forms_expected = _sort_walks(returned), _sort_walks(expected)
-    return forms is not None and forms == forms_expected
+    walks, expected_walks = _sort_walks(returned), _sort_walks(expected)
+    return walks is not None and walks == expected_walks
 
 
-def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]) -> Iterator[tuple[str | None, Any]]:
+def _walk(
+    value: Any, kinds: Mapping[type, str], normalize_key: Callable[[object], Any]
+) -> Iterator[tuple[str | None, Any]]:
     """Yield the parts of a value in order: (kind, scalar), ("list", length), ("dict", length), ("dict", sorted keys),
     and (None, value) for a value that is not plain."""
     pending = [value]
@@ -90,8 +94,9 @@ def _walk(value: Any, kinds: Mapping[type, str], key_of: Callable[[object], Any]
             pending.extend(reversed(value))
         elif type(value) is dict:
             yield kind, len(value)
-            members = {key_of(key): member for key, member in value.items()}
-            if None in members or len(members) != len(value):  # {1: "a", "1": "b"} is not a JSON object
+            members = {normalize_key(key): member for key, member in value.items()}
+            # Not a JSON object, such as {1: "a", "1": "b"}.
+            if None in members or len(members) != len(value):
                 yield None, value
             else:
                 keys = tuple(sorted(members))
@@ -114,5 +119,5 @@ def _sort_walks(items: list[Any]) -> list[Any] | None:
     if any(kind is None or value != value for kind, value in _walk(items, JSON_KINDS, format_json_key)):
         return None
     if {JSON_KINDS.get(type(item)) for item in items} in ({"number"}, {"str"}):
-        return sorted(items)  # flat lists: a tuple for each part would take five times the time and memory
+        return sorted(items)  # a tuple for each number or string would take five times the time and memory
     return sorted(tuple(chain.from_iterable(_walk(item, JSON_KINDS, format_json_key))) for item in items)

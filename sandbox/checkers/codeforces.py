@@ -1,4 +1,4 @@
-"""Compares tokens in any whitespace, like the usual checkers of Codeforces (testlib's wcmp, nyesno and rcmp6).
+"""Comparison of tokens in any whitespace, like the usual checkers of Codeforces (testlib's wcmp, nyesno and rcmp6).
 
 Text: the numbers of tokens and each pair of tokens must be the same; line breaks are ignored, unlike in `tokens`. Two
 tokens are the same if their texts are equal, ignoring case if yes or no is expected; or if a decimal is expected and

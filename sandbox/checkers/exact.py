@@ -1,4 +1,4 @@
-"""Compares character by character, as verl's client of SandboxFusion does, but reads CRLF as LF.
+"""Comparison character by character, as in verl's client of SandboxFusion, except that CRLF counts as LF.
 
 Text: equal after replacing CRLF by LF and removing all newlines at the end. Any other difference counts, such as a
 space before a newline, a blank line at the start or the case of a letter.

@@ -1,4 +1,4 @@
-"""Compares all numbers within 1e-6, in any notation: DMOJ's `floats` (judge-server at 3ea44ac), ASCII only.
+"""Comparison of all numbers within 1e-6, in any notation: DMOJ's `floats` (judge-server at 3ea44ac), ASCII only.
 
 Text: lines and tokens as in `tokens` (unlike DMOJ, a blank line inside counts). Two tokens are the same if their texts
 are equal, or if both are finite ASCII numbers within 1e-6, absolute or relative to the expected one. This includes

@@ -1,5 +1,5 @@
-"""LiveCodeBench's rules, verdict for verdict (lcb_runner/evaluation/testing_util.py at 28fef95, grade_stdio
-and grade_call_based). The default.
+"""The rules of LiveCodeBench, with the same verdicts as its grade_stdio and grade_call_based
+(lcb_runner/evaluation/testing_util.py at 28fef95). The default.
 
 Text: strip both, split at "\\n", strip each line. There must be equally many lines. Two lines are the same if they are
 equal as text, or if all tokens (str.split) of both parse as Decimal and are equally many. Each pair must then be equal,
@@ -32,7 +32,7 @@ def same_output(printed: str, expected: str) -> bool:
     if _text.is_much_longer(printed, expected):
         return False
     printed, expected = printed.strip(), expected.strip()
-    if printed.count("\n") != expected.count("\n"):  # before splitting a flood of lines
+    if printed.count("\n") != expected.count("\n"):  # cheap: a hostile program may print millions of lines
         return False
     return all(
         line.strip() == expected_line.strip() or _text.same_line(line, expected_line, _same_decimal, str.split, _BLANK)
@@ -43,7 +43,7 @@ def same_output(printed: str, expected: str) -> bool:
 def same_value(returned: Any, expected: Any) -> bool:
     if type(returned) is tuple:
         returned = list(returned)
-    return _values.same_structure(returned, expected, kinds=_PYTHON_KINDS, key_of=_make_python_key)
+    return _values.same_structure(returned, expected, kinds=_PYTHON_KINDS, normalize_key=_make_python_key)
 
 
 def _same_decimal(printed: str, expected: str) -> bool:
@@ -53,11 +53,11 @@ def _same_decimal(printed: str, expected: str) -> bool:
         return False
     if number.is_nan() or expected_number.is_nan():  # comparing a signalling NaN would raise
         return False
-    # Compares exponents first, so 1e999999999999 is never expanded, unlike by hash(), int() or + 0.
+    # Decimal's == compares exponents first. hash(), int() or + 0 would expand 1e999999999999.
     return number == expected_number
 
 
 def _make_python_key(key: object) -> tuple[str, Any] | None:
-    """Return a sortable form of the key, equal for equal keys."""
+    """Return a sortable value that is the same for equal keys; None if the key equals no other."""
     kind = _PYTHON_KINDS.get(type(key))
     return (kind, key) if kind in {"null", "number", "str"} and key == key else None

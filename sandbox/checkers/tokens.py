@@ -1,4 +1,4 @@
-"""Compares tokens line by line: code_contests' OutputsMatch (at fa7a4f8) without its loopholes.
+"""Comparison of tokens line by line: code_contests' OutputsMatch (at fa7a4f8) without its loopholes.
 
 Text: CRLF is LF; blank lines at both ends are ignored, and so is the number of blanks (space, tab, \\v, \\f) between
 tokens. The numbers of lines must be equal, including blank ones inside, and on each line the numbers of tokens. Two

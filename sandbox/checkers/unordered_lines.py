@@ -1,4 +1,4 @@
-"""Compares lines as multisets, in any order: DMOJ's `unordered` (judge-server at 3ea44ac).
+"""Comparison of lines in any order: DMOJ's `unordered` (judge-server at 3ea44ac).
 
 Text: CRLF is LF; blank lines at both ends of the text, and blanks at both ends of a line, are ignored. The remaining
 lines are compared as a multiset of texts: the three lines 0, 1, 0 are not the three lines 1, 0, 1. Blank lines inside

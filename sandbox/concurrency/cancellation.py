@@ -1,4 +1,4 @@
-"""Cancellation of a request by another thread than the one that waits for its response."""
+"""Cancellation of requests from other threads."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from sandbox.errors import Cancelled
 
 
 class CancelToken:
-    """A switch that cancels the calls of `Sandbox.run` and `Sandbox.judge` with this token, permanently.
+    """Cancels all calls of `Sandbox.run` and `Sandbox.judge` that have this token, current and later ones.
 
     cancel() kills the program and frees its worker, and the call raises Cancelled. Several calls may share a token.
     """
@@ -16,34 +16,34 @@ class CancelToken:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cancelled = False
-        self._calls: list[Callable[[], object]] = []
+        self._callbacks: list[Callable[[], object]] = []
 
     @property
     def cancelled(self) -> bool:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel all current and later calls with this token, without waiting. Thread-safe and idempotent."""
+        """Cancel the calls, without waiting for their end. Thread-safe and idempotent."""
         with self._lock:
             self._cancelled = True
-            for call in self._calls:
-                call()
+            for callback in self._callbacks:
+                callback()
 
     def raise_if_cancelled(self) -> None:
         if self._cancelled:
             raise Cancelled("the request was cancelled")
 
     @contextmanager
-    def call_on_cancel(self, call: Callable[[], object]) -> Iterator[None]:
-        """Register a function that cancel() calls during the block, for backends. It must return soon.
+    def call_on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
+        """Make cancel() call a backend's function, which must not block, during the block.
 
         Raises Cancelled if the token is already cancelled.
         """
         with self._lock:
             self.raise_if_cancelled()
-            self._calls.append(call)
+            self._callbacks.append(callback)
         try:
             yield
         finally:
             with self._lock:
-                self._calls.remove(call)
+                self._callbacks.remove(callback)

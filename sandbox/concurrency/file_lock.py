@@ -1,4 +1,4 @@
-"""Locks on files between processes."""
+"""Advisory file locks between processes, by flock."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ class FileLock(Closeable):
     """An flock on a file, held until `close` or the exit of the process.
 
     path          the file, created if missing; its content is preserved; its folder must exist
-    error         raised if another process holds the lock; None for BlockingIOError
+    error         exception to raise if another process holds the lock; None for BlockingIOError
     shared        whether to permit other shared locks on the file
     wait_seconds  maximum time to wait for another process
     temporary     whether `close` removes the file
@@ -41,8 +41,9 @@ class FileLock(Closeable):
             return
         _open_locks.remove(self)
         if self._temporary:
-            self._path.unlink(missing_ok=True)  # while the lock is held
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a child before its exec may still have the descriptor
+            self._path.unlink(missing_ok=True)  # before the release: the next holder creates the file again
+        # Explicitly: a fork that has not yet called exec holds the lock by its copy of the descriptor.
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
 
 
@@ -54,21 +55,21 @@ def _try_lock(path: Path, operation: int) -> int | None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-        # The previous holder may have removed or renamed the file after it was opened here.
+        # The previous holder may have removed or renamed the file since this process opened it.
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
         pass
     except OSError as error:
         os.close(descriptor)
-        raise OSError(error.errno, "This file system cannot lock files; choose another one", str(path)) from error
+        raise OSError(error.errno, f"flock failed ({error.strerror}); choose another file system", str(path)) from error
     os.close(descriptor)
     return None
 
 
 def _close_in_child() -> None:
     while _open_locks:
-        os.close(_open_locks.pop()._descriptor)  # the parent keeps the lock
+        os.close(_open_locks.pop()._descriptor)  # closes only the child's copy
 
 
 os.register_at_fork(after_in_child=_close_in_child)

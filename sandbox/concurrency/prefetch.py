@@ -1,4 +1,4 @@
-"""Run an iterator in its own thread, a bounded number of items ahead of its consumer."""
+"""Prefetching of an iterator's items in a thread."""
 
 import queue
 import threading
@@ -13,13 +13,13 @@ Item = TypeVar("Item")
 def prefetch(
     items: Iterable[Item], max_buffered: int, *, timeout_seconds: float | None = None
 ) -> Iterator[Iterator[Item]]:
-    """Yield an iterator over the items, in order, which a thread produces ahead.
+    """Yield an iterator over `items`, which a daemon thread reads ahead of the consumer.
 
     max_buffered     maximum number of items that wait for the consumer
     timeout_seconds  maximum wait for an item; None for no limit
 
-    The iterator raises TimeoutError, and the producer's exception in place of the next item. The end of the block stops
-    the producer after its current item, without waiting for it.
+    The iterator raises TimeoutError, and any exception of `items` after the items before it. The end of the block stops
+    the thread after its current item, without waiting for it.
     """
     arrivals: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
     slots = threading.Semaphore(max_buffered)

@@ -21,10 +21,10 @@ class SingleFlightCache(Generic[Result]):
         self._futures: OrderedDict[Hashable, Future[Result]] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], Result], should_cache: Callable[[Result], bool]) -> Result:
-        """Return the cached result for the key, or that of `make`.
+        """Return the cached result for the key, or call `make`.
 
-        Only threads that already wait get an exception, or a result for which `should_cache` returns False; later calls
-        compute the result again.
+        Threads that wait for `make` share its exception, or a result for which `should_cache` returns False. Later
+        calls compute such a result again.
         """
         with self._lock:
             is_first = key not in self._futures
@@ -33,7 +33,7 @@ class SingleFlightCache(Generic[Result]):
             if len(self._futures) > self._max_entries:
                 self._futures.popitem(last=False)
         if not is_first:
-            return future.result()  # without a timeout, since the computing thread has limits
+            return future.result()
         is_cached = False
         try:
             result = make()

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-_KEEPALIVE_SECONDS = 60  # time after which a silent peer counts as dead
+_KEEPALIVE_SECONDS = 60  # the kernel closes the connection to a silent peer after this time
 KEEPALIVE_OPTIONS = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS // 2),
@@ -18,7 +18,7 @@ KEEPALIVE_OPTIONS = [
 
 
 class SocketInterrupt:
-    """A callable that shuts down a thread's current connection and all later ones."""
+    """A callable that shuts down a thread's current connection, and all its later ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,8 +31,8 @@ class SocketInterrupt:
             self._shut_down()
 
     def set_socket(self, connected: socket.socket) -> None:
-        """Record the thread's current socket."""
-        # A duplicate, since TLS detaches the original for its handshake, which must be interruptible.
+        """Set the thread's current socket."""
+        # TLS detaches the original for its handshake, which must also be interruptible.
         duplicate = socket.socket(fileno=os.dup(connected.fileno()))
         with self._lock:
             self._release()
@@ -57,7 +57,7 @@ class SocketInterrupt:
 
 
 class SocketRegistry:
-    """The sockets of all connections of classes from `make_tracked_class`."""
+    """The sockets of connections whose classes `make_tracked_class` returned."""
 
     def __init__(self) -> None:
         self._of_thread = threading.local()
@@ -65,7 +65,7 @@ class SocketRegistry:
         self._open: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def make_tracked_class(self, kind: Any) -> Any:
-        """Return a subclass of a connection class whose sockets are tracked here."""
+        """Return a subclass of a connection class that adds its sockets to this registry."""
         sockets = self
 
         class TrackedConnection(kind):  # type: ignore[misc]
@@ -84,14 +84,14 @@ class SocketRegistry:
                     sockets._record(self.sock)
                 super().request(*arguments, **named)
 
-        TrackedConnection.__name__ = kind.__name__  # for urllib3's messages
+        TrackedConnection.__name__ = kind.__name__  # in urllib3's error messages
         return TrackedConnection
 
     @contextlib.contextmanager
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> Iterator[SocketInterrupt]:
-        """Yield an interrupt for this thread's requests in the block.
+        """Yield an interrupt for the requests that this thread sends in the block.
 
-        interrupt  the interrupt to use, possibly already called; None for a new one
+        interrupt  the interrupt to use; None for a new one
         """
         self._of_thread.interrupt = interrupt = interrupt or SocketInterrupt()
         try:

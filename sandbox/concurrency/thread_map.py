@@ -20,8 +20,8 @@ def map_results(
     `items` may be infinite. If `function` raises a BaseException other than Exception, such as KeyboardInterrupt, the
     iterator raises it.
     """
-    # Without futures, whose locks and notifications would dominate the cost per item.
-    waiting: queue.SimpleQueue[tuple[int, Item] | None] = queue.SimpleQueue()  # None: a thread ends
+    # Futures would be slow: their locks and notifications would dominate the cost per item.
+    waiting: queue.SimpleQueue[tuple[int, Item] | None] = queue.SimpleQueue()  # None stops a thread
     finished: queue.SimpleQueue[tuple[int, Result | BaseException]] = queue.SimpleQueue()
     n_threads = n_open = 0
 
@@ -55,7 +55,7 @@ def map_results(
             n_open -= 1
             yield take_finished()
     finally:
-        # Without waiting, so that Ctrl-C takes effect immediately.
+        # Do not join the threads, so that Ctrl-C takes effect immediately.
         while not waiting.empty():
             with contextlib.suppress(queue.Empty):
                 waiting.get_nowait()

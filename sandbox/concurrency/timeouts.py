@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 def call_in_thread(call: Callable[[], Result], name: str) -> "Future[Result]":
-    """Make a call, possibly without end, in a daemon thread with this name; return a future of its result."""
+    """Call a function that may never return, in a named daemon thread; return a future of its result."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -32,5 +32,5 @@ def call_with_timeout(call: Callable[[], Result], seconds: float, error: Excepti
         return future.result(seconds)
     except TimeoutError:
         if future.done():
-            raise  # from the call itself
+            raise  # the call itself raised TimeoutError
         raise error from None

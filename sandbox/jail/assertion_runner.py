@@ -1,6 +1,6 @@
-"""Runs for the cases of an assertion suite: a call with an expected value, or statements that call the submission.
+"""Execution of assertion cases: a call with an expected value, or statements that call the submission.
 
-A failure before the submission is first called is the suite's fault, never the submission's.
+A failure before the first call of the submission is the suite's fault, never the submission's.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from sandbox.jail.interactive import (
     InteractionResult,
     Participant,
     prepare_zygotes,
-    retry_lost,
+    retry_lost_run,
     run_connected,
 )
 from sandbox.jail.runner import Runner
@@ -37,11 +37,11 @@ _EMPTY_PROGRAM = Program("")
 _STUB_CLASS = "class {}:\n    def __init__(self, *_, **__): pass\n"
 # Callable as a function and as a class, since a suite may omit its list of classes.
 _STUB_FUNCTION = "class {}:\n    def __new__(cls, *arguments, **_): return arguments[0] if arguments else None\n"
-_EXPRESSION = b"0"  # the shortest expression
+_TRIVIAL_EXPRESSION = b"0"
 
 
 class PreambleCache:
-    """Compiles the preambles of one worker's suites, and caches those that pass their check."""
+    """Compiler of the preambles of one worker's suites, with a cache of passed checks."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -49,25 +49,26 @@ class PreambleCache:
 
     @contextlib.contextmanager
     def open_compiled(self, source: str) -> Iterator[int]:
-        """Yield a descriptor of the compiled code. Raises RefereeError if it does not compile."""
+        """Yield a descriptor of the compiled preamble. Raises RefereeError if it does not compile."""
         compiled = self._runner.compile(Program(source))
         if isinstance(compiled, RunResult):
             raise RefereeError(f"Assertions.given does not compile: {_decode_stderr_tail(compiled)}")
-        descriptor = os.dup(compiled.artifact_fd)  # the cache may evict the compilation meanwhile
+        descriptor = os.dup(compiled.artifact_fd)  # an eviction from the compile cache closes the original
         try:
             yield descriptor
         finally:
             os.close(descriptor)
 
     def check(self, source: str, limits: Limits) -> None:
-        """Check that the code runs without a submission. Raises RefereeError."""
+        """Check that the preamble runs without a submission. Raises RefereeError."""
         if self._passed.contains(source, limits):
             return
         run_spec = self._runner.make_run_spec("evaluate", _EMPTY_PROGRAM, limits)
         empty_program = self._runner.compile(_EMPTY_PROGRAM)
         assert not isinstance(empty_program, RunResult)
         with self.open_compiled(source) as descriptor:
-            result = self._runner.execute(run_spec.with_preamble(descriptor, source), empty_program, _EXPRESSION)
+            run_spec = run_spec.with_preamble(descriptor, source)
+            result = self._runner.execute(run_spec, empty_program, _TRIVIAL_EXPRESSION)
         if has_failed(result):
             tail = _decode_stderr_tail(result)
             raise RefereeError(f"Assertions.given fails without a submission: {result.outcome.value} {tail}")
@@ -75,10 +76,9 @@ class PreambleCache:
 
 
 class AssertionRunner:
-    """Runs one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
+    """Runner of one submission for the cases of an assertion suite. Raises ValueError if its language is not Python.
 
-    get_tests_runner  returns the runner for the concurrent process of the tests
-    preambles         the worker's preambles
+    get_tests_runner  returns the runner for the tests, whose process runs concurrently with the submission's
     """
 
     def __init__(
@@ -132,7 +132,11 @@ class AssertionRunner:
     def _run_tests(
         self, case: Case, compiled: CompiledProgram, wall_seconds: float, timeout_seconds: float
     ) -> tuple[InteractionResult, "AssertionReport"]:
-        """Run a submission, for at most wall_seconds, connected to the tests; return both results and the report."""
+        """Run a submission connected to the tests; return both results and the tests' report.
+
+        wall_seconds     wall time limit of the submission
+        timeout_seconds  wall time limit of the tests
+        """
         tests_runner = self._get_tests_runner()
         setup = tests_runner.compile(Program(self._shared.setup))
         if isinstance(setup, RunResult):
@@ -148,7 +152,7 @@ class AssertionRunner:
                 self._runner,
             )
             tests = Participant(run_spec.with_preamble(preamble_fd, sources), setup, tests_runner)
-            interaction = retry_lost(lambda: prepare_zygotes(program, tests) or run_connected(program, tests))
+            interaction = retry_lost_run(lambda: prepare_zygotes(program, tests) or run_connected(program, tests))
         return interaction, AssertionReport.read(interaction.referee.result.returned or b"")
 
     def _is_sound(self, case: Case) -> bool:
@@ -167,8 +171,8 @@ class AssertionRunner:
 class AssertionReport:
     """The report of the tests' process; see languages/_assertion_report.py.
 
-    stages   the completed stages: preamble_done, names_listed (by the submission), setup_done, submission_called
-    verdict  passed; failed; disconnected: the submission ended early; malformed: it sent a malformed frame; "": none
+    stages   completed stages: preamble_done, names_listed (sent by the submission), setup_done, submission_called
+    verdict  passed; failed; disconnected: the submission exited early; malformed: it sent a malformed frame; "": none
     detail   human-readable explanation of the verdict
     """
 
@@ -178,7 +182,7 @@ class AssertionReport:
 
     @classmethod
     def read(cls, written: bytes) -> "AssertionReport":
-        """Parse the records of an AssertionReportWriter up to the verdict. Ignores an unterminated last line."""
+        """Parse the lines of an AssertionReportWriter up to the verdict. Ignores an unterminated last line."""
         stages: set[str] = set()
         for line in written.split(b"\n")[:-1]:
             match json.loads(line):
@@ -199,9 +203,9 @@ class AssertionReport:
 
 
 def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_shortened: bool) -> CaseRun:
-    """Return the submission's run and its result. Raises RefereeError if the suite's own code failed.
+    """Return the submission's run with its score. Raises RefereeError if the suite's own code failed.
 
-    is_shortened: whether the submission's remaining budget was below the usual time limit of the tests
+    is_shortened: whether the submission's remaining time reduced the time limit of the tests
     """
     result, tests = interaction.program.result, interaction.referee.result
     score: RefereeResult | None = None
@@ -230,7 +234,7 @@ def _to_case_run(interaction: InteractionResult, report: AssertionReport, is_sho
 
 
 def _convert_tests_failure(result: RunResult, tests: RunResult) -> RunResult:
-    """Return the program's run if its return values made the tests time out, run out of memory, or crash."""
+    """Return a failed run for a program whose return values made the tests time out, run out of memory, or crash."""
     message = f"the tests failed on the program's return values: {tests.outcome.value} {_decode_stderr_tail(tests)}"
     outcome = tests.outcome if tests.outcome in (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY) else Outcome.SIGNALLED
     return replace(result, outcome=outcome, stderr=message.encode())

@@ -1,8 +1,8 @@
-"""Limits on memory, processes and processor time of a process tree, by a writable cgroup v1 or v2.
+"""Limits on memory, processes and CPU time of a run, by a writable cgroup v1 or v2.
 
 Each runner has one cgroup for its zygotes and all their runs. Its memory limit is the baseline charge, measured while
 no run is active, plus the limit of the run. A run begins only when the charge has returned to the baseline, so memory
-of one run never counts for the next. The baseline excludes the zygotes' page cache, which the kernel reclaims when a
+of one run never counts for the next. The baseline excludes the zygotes' page cache, since the kernel reclaims it when a
 run needs the memory.
 
 The peak memory of a run is the highest charge during the run minus the charge just before it: anonymous pages, /tmp,
@@ -24,10 +24,10 @@ from sandbox.jail.delegation import CgroupSubtree
 
 _SLACK_MB = 16  # added to a run's limit, for drift and for the kernel's precharges
 _DRIFT_MB = 8  # tolerated excess of the charge over the baseline
-_RELEASE_SLACK_MB = 1  # unfreed memory when the next run begins, and precharges
-_SPARE_PROCESSES = 2  # the run's init, and one ended process that the kernel still counts
+_RELEASE_SLACK_MB = 1  # maximum of precharges and of unfreed memory when the next run begins
+_SPARE_PROCESSES = 2  # the run's init, and one exited process that the kernel still counts
 _PERIOD_US = 100_000
-_MAX_PROCESSORS = 2  # for the runs of one worker; a single-threaded program never reaches it
+_MAX_PROCESSORS = 2  # CPU quota of a cgroup; a single-threaded program never reaches it
 _WEIGHTS = {1: (1024, 1 << 18), 2: (100, 10_000)}  # by version: the default and the maximum CPU weight
 _QUICK_RELEASE_SECONDS = 0.005  # time in which the kernel usually frees most memory of a run
 _RELEASE_TIMEOUT_SECONDS = 0.3
@@ -35,11 +35,11 @@ _MB = 1 << 20
 
 
 class CgroupJoinError(Exception):
-    """A failure to move a process into a new cgroup."""
+    """Failure to move a process into a new cgroup."""
 
 
 class CgroupUnusable(Exception):
-    """A cgroup whose charge includes memory of earlier runs, or a removed one. Remedy: new zygotes in a new cgroup."""
+    """The cgroup was removed, or its charge includes memory of earlier runs. Remedy: new zygotes in a new cgroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,17 @@ class Cgroup:
         self.bounds_cpu = self._set_cpu_quota()
         self._has_raised_weight = False
         self._limit = self._process_limit = 0
-        self._baseline = self._page_cache = 0  # bytes charged while no run is active: without page cache, and for it
+        # Bytes charged while no run is active.
+        self._baseline = self._page_cache = 0
         self._earlier_charge = 0  # bytes still charged for earlier runs when the latest zygote started
         self._baseline_processes = 0
-        self._is_page_cache_current = True  # whether the page cache is unchanged since its measurement
+        self._is_page_cache_current = True  # whether _page_cache is up to date
         self._initial_charge = 0
         self._initial_counts = (b"", b"")
 
     @property
     def counter_fds(self) -> list[int]:
-        """The descriptors that zygotes inherit, see process_tree.CgroupCounterFds."""
+        """The descriptors in process_tree.CgroupCounterFds, which zygotes inherit."""
         return [self.files[name] for name in ("cpu_usage", "events", "processes_now")]
 
     def add(self, pid: int) -> None:
@@ -121,15 +122,18 @@ class Cgroup:
         charged = self.wait_until_idle()
         limit = self._baseline + (memory_mb + _SLACK_MB) * _MB
         if limit != self._limit:
-            if charged > limit:  # because of the page cache; v2 would kill a process before it reclaims the cache
+            # The charge includes the page cache. A lower limit would make v2 kill a process before it reclaims the
+            # cache.
+            if charged > limit:
                 self._reclaim(limit)
                 charged, self._page_cache = self._read_charge(), self._read_page_cache()
                 if charged > limit:
-                    raise CgroupUnusable(f"{(charged - limit) / _MB:.0f} MB above the limit stay charged")
+                    excess_mb = (charged - limit) / _MB
+                    raise CgroupUnusable(f"the charge stays {excess_mb:.0f} MB above the limit of the next run")
             self._write("limit", str(limit))
             self._limit = limit
-        # The difference is the kernel's precharges (256 KB per processor), which the run may use, and unfreed memory of
-        # the last run.
+        # An excess over the baseline is unfreed memory of the last run, and the kernel's precharges (256 KB per
+        # processor), which the run may use.
         self._initial_charge = min(charged, max(self._baseline + self._page_cache, charged - _RELEASE_SLACK_MB * _MB))
         self._initial_counts = self._read_counts()
         limit = self._baseline_processes + processes + _SPARE_PROCESSES
@@ -142,17 +146,18 @@ class Cgroup:
     def end_run(self, *, was_parallel: bool) -> CgroupUsage:
         """Return the run's usage. was_parallel: whether it kept more than one processor busy.
 
-        Raises OSError if the kernel killed the run because memory ran out outside this cgroup.
+        Raises OSError if the OOM killer killed the run for a lack of memory outside this cgroup.
         """
         now = self._read_counts()
         killed = has_reached_limit = False
-        if now != self._initial_counts:  # rare; parsing takes regular expressions
+        if now != self._initial_counts:  # skips the parsing for most runs
             killed = _was_killed(_parse_counts(*self._initial_counts), _parse_counts(*now))
             has_reached_limit = _parse_counts(*now)[2] > _parse_counts(*self._initial_counts)[2]
         if self._has_raised_weight:
             self._set_weight(_WEIGHTS[self.version][0])
             self._has_raised_weight = False
-        if was_parallel:  # otherwise the kernel would throttle the next run for this one's excess processor time
+        # A new period: in the current one, the kernel would throttle the next run for this run's CPU time.
+        if was_parallel:
             self.bounds_cpu = self._set_cpu_quota()
         peak = self._limit if killed else -1
         if self._peak >= 0:
@@ -169,11 +174,11 @@ class Cgroup:
 
     def _set_weight(self, weight: int) -> None:
         if "weight" in self.files:
-            with contextlib.suppress(OSError):  # as in _set_cpu_quota
+            with contextlib.suppress(OSError):  # the cgroup may have lost the cpu controller
                 self._write("weight", str(weight))
 
     def _wait_for_release(self) -> int:
-        """Wait until the charge is the baseline plus page cache, and return it. Raises CgroupUnusable."""
+        """Wait for the kernel to free memory of earlier runs, and return the charge. Raises CgroupUnusable."""
         start_time = time.monotonic()
         pause_seconds, reclaimed = 0.0002, 0.0
         while True:
@@ -185,7 +190,7 @@ class Cgroup:
                 return charged
             waited = time.monotonic() - start_time
             if waited > _RELEASE_TIMEOUT_SECONDS:
-                raise CgroupUnusable(f"{above / _MB:.0f} MB of earlier runs stay charged")
+                raise CgroupUnusable(f"the charge still includes {above / _MB:.0f} MB of earlier runs")
             if waited > _QUICK_RELEASE_SECONDS + 4 * reclaimed:
                 self._reclaim(charged - above)
                 reclaimed = time.monotonic() - start_time
@@ -195,7 +200,7 @@ class Cgroup:
     def _reclaim(self, target: int) -> None:
         """Make the kernel reclaim memory above `target`, including its precharges."""
         self._limit = 0
-        with contextlib.suppress(OSError):  # v1 reports an incomplete reclaim
+        with contextlib.suppress(OSError):  # v1 fails if it cannot reclaim all of it
             self._write("reclaim", str(target))
         if self.version == 2:
             self._write("reclaim", "max")
@@ -207,7 +212,7 @@ class Cgroup:
             return False
         try:
             self._write("quota", quota if self.version == 1 else f"{quota} {_PERIOD_US}")
-        except OSError:  # v2 can take the cpu controller away from a cgroup in use
+        except OSError:  # in v2, the manager may have disabled the cpu controller
             return False
         return True
 
@@ -237,7 +242,7 @@ class Cgroup:
     def remove(self) -> None:
         """Kill all processes in the cgroup and remove it."""
         with contextlib.suppress(OSError):
-            self._write("processes", "0")  # no fork succeeds any more
+            self._write("processes", "0")  # makes all forks fail
         self.close()
         for directory in self._directories:
             delegation.remove_cgroup(directory)
@@ -255,7 +260,7 @@ class EnclosingCgroup:
         elif "v2" in own:
             names, directory = ("memory.events", "memory.events"), own["v2"][1]
         else:
-            raise FileNotFoundError("this process is in no cgroup that can be read")
+            raise FileNotFoundError("found no readable cgroup of this process")
         self._events, self._hits = (_open(directory / name) for name in names)
         self._initial_counts = (0, 0, 0)
 
@@ -263,9 +268,9 @@ class EnclosingCgroup:
         self._initial_counts = _read_counts(self._events, self._hits)
 
     def end_run(self) -> bool:
-        """Return whether the kernel killed a process for exceeding the limit.
+        """Return whether the OOM killer killed a process because the cgroup reached its limit.
 
-        Raises OSError if the cause was a lack of memory outside this cgroup.
+        Raises OSError if it did so for a lack of memory outside this cgroup.
         """
         return _was_killed(self._initial_counts, _read_counts(self._events, self._hits))
 
@@ -308,7 +313,8 @@ def _open_files(directories: dict[str, Path], *, v1: bool) -> dict[str, int]:
         (memory / ("memory.swappiness" if v1 else "memory.swap.max")).write_text("0")
     files = {
         "limit": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.max"), os.O_WRONLY),
-        # A write makes the kernel reclaim memory above the value. Unlike v2's memory.max, neither causes OOM kills.
+        # Writes make the kernel reclaim memory above the value, without OOM kills, which a write to v2's memory.max
+        # can cause.
         "reclaim": _open(memory / ("memory.limit_in_bytes" if v1 else "memory.high"), os.O_WRONLY),
         "usage": _open(memory / ("memory.usage_in_bytes" if v1 else "memory.current")),
         "stat": _open(memory / "memory.stat"),

@@ -1,4 +1,4 @@
-"""The connection between a caller and its worker, with alternating, length-prefixed messages."""
+"""The connection between a caller and its worker: requests and responses with a length prefix."""
 
 import os
 from typing import Any
@@ -9,7 +9,7 @@ from sandbox.judge import Judgement
 from sandbox.program import RunResult
 from sandbox.request import Request, Response
 
-_CHUNK_BYTES = 1 << 16  # maximum of one read; most messages are shorter
+_CHUNK_BYTES = 1 << 16  # maximum size of a read; most messages are shorter
 _LENGTH_BYTES = 8
 _MAX_LAYERS_BYTES = 1 << 20
 
@@ -23,8 +23,8 @@ class Channel:
     def __init__(self, source: int, sink: int) -> None:
         self._source = source
         self._sink = sink
-        self._buffer = bytearray()  # of an incomplete message
-        self.received_bytes = 0  # size of the latest message
+        self._buffer = bytearray()  # received part of an incomplete message
+        self.message_bytes = 0  # size of the latest message
 
     def fileno(self) -> int:
         return self._source
@@ -36,17 +36,17 @@ class Channel:
         return message_codec.decode_request(self._receive(None))
 
     def send_response(self, response: RunResult | Judgement | dict[str, str] | Exception) -> None:
-        """Send the response to a request, or an error; the response to the configuration is the isolation layers."""
+        """Send an error, or the response to a request; in response to the configuration, send the isolation layers."""
         self._send(_prefix_length(message_codec.encode_response(response)))
 
     def receive_response(self, request: Request[Response]) -> Response | Exception:
-        """Receive the response to a request. Returns, not raises, an error from the worker."""
+        """Receive and return the response to a request, or the worker's error."""
         while (response := self.take_response(self.read(_CHUNK_BYTES), request)) is None:
             pass
         return response
 
     def take_response(self, data: bytes, request: Request[Response]) -> Response | Exception | None:
-        """Append received bytes; return the response as receive_response does, or None if it is incomplete."""
+        """Append received bytes; return the complete response, or the worker's error; None if incomplete."""
         try:
             message = self._assemble(data, request.max_result_bytes)
             return None if message is None else message_codec.decode_response(request.result_type, message)
@@ -54,7 +54,7 @@ class Channel:
             raise _to_connection_error(error) from None
 
     def receive_layers(self) -> dict[str, str] | Exception:
-        """Receive the isolation layers, or an error."""
+        """Receive and return the isolation layers, or the worker's error."""
         try:
             return message_codec.decode_layers(self._receive(_MAX_LAYERS_BYTES))
         except ValueError as error:
@@ -75,22 +75,22 @@ class Channel:
         return message
 
     def _assemble(self, data: bytes, max_bytes: int | None) -> bytes | None:
-        """Append received bytes (empty at EOF); return the message once it is complete.
+        """Append received bytes (empty at EOF); return the complete message, None if incomplete.
 
         Raises ValueError if it is longer than max_bytes, or if more bytes follow.
         """
         if not data:
             raise EOFError("the peer has disconnected")
         self._buffer += data
-        n_arrived = len(self._buffer) - _LENGTH_BYTES
-        if n_arrived < 0:
+        n_received = len(self._buffer) - _LENGTH_BYTES
+        if n_received < 0:
             return None
-        self.received_bytes = int.from_bytes(self._buffer[:_LENGTH_BYTES], "little")
-        if max_bytes is not None and self.received_bytes > max_bytes:
-            raise ValueError(f"{self.received_bytes:,} bytes announced, at most {max_bytes:,} expected")
-        if n_arrived > self.received_bytes:
-            raise ValueError(f"{n_arrived - self.received_bytes} bytes follow the message")
-        if n_arrived < self.received_bytes:
+        self.message_bytes = int.from_bytes(self._buffer[:_LENGTH_BYTES], "little")
+        if max_bytes is not None and self.message_bytes > max_bytes:
+            raise ValueError(f"its length is {self.message_bytes:,} bytes, expected at most {max_bytes:,}")
+        if n_received > self.message_bytes:
+            raise ValueError(f"{n_received - self.message_bytes} bytes follow the message")
+        if n_received < self.message_bytes:
             return None
         message, self._buffer = bytes(memoryview(self._buffer)[_LENGTH_BYTES:]), bytearray()
         return message
@@ -100,12 +100,12 @@ class Channel:
         return os.write(self._sink, data)
 
     def read(self, max_bytes: int) -> bytes:
-        """Return at least one byte and at most max_bytes; none at EOF."""
+        """Read at least one byte and at most max_bytes; return b"" at EOF."""
         return os.read(self._source, max_bytes)
 
 
 def frame_request(request: Request[Any] | WorkerConfig) -> bytes:
-    """Encode a request, or the configuration, with its length."""
+    """Encode a request, or the configuration, with its length prefix."""
     return _prefix_length(message_codec.encode_request(request))
 
 

@@ -1,4 +1,4 @@
-"""A bounded cache of passed checks."""
+"""A cache of passed checks."""
 
 import hashlib
 from collections import OrderedDict
@@ -7,7 +7,7 @@ _MAX_CHECKS = 4096
 
 
 class CheckCache:
-    """Records the inputs of passed checks, and evicts the least recently used."""
+    """LRU cache of the inputs of passed checks."""
 
     def __init__(self) -> None:
         self._digests: OrderedDict[bytes, None] = OrderedDict()

@@ -1,4 +1,4 @@
-"""The child of a run: drops the zygote's privileges, then becomes the program."""
+"""The child of a run: a fork of the zygote that drops its privileges and becomes the program."""
 
 import json
 import os
@@ -16,29 +16,28 @@ from typing import NoReturn
 from sandbox.jail import files, linux
 
 RUN_ROOT = "/box"  # mount point of a run's own file systems; /tmp and /proc are links into it
-WORK_DIRECTORY = f"{RUN_ROOT}/tmp"  # the program's private, empty, writable directory
+WORK_DIRECTORY = f"{RUN_ROOT}/tmp"  # the program's private, initially empty, writable directory
 VISIBLE_WORK = "/tmp"  # the program's path of that directory
 PACKAGES = "/packages"  # packages from outside the standard library; on sys.path of programs
 UID = 1000  # the uid of programs inside their user namespace
-START_TIME_STRUCT = Struct("d")  # at the start of the shared page: the program's time.monotonic() start, 0 before
-RESULT_FD = 3  # the only descriptor of a child besides its streams: its result, or its executable
+START_TIME_STRUCT = Struct("d")  # time.monotonic() at the program's start; 0 before
+RESULT_FD = 3  # the only descriptor of a child besides its streams: its result file, or its executable
 COMPILER_BROKEN = 70  # exit status of a compilation that failed for a reason other than the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler got a SIGKILL
-_MAX_DESCRIPTORS = 512  # of the zygote
-_STARVATION_FACTOR, _STARVATION_SECONDS = 5, 10  # minimum duration of a starved run: in wall limits, and in seconds
+_MAX_DESCRIPTORS = 512  # bound on the zygote's descriptors
 _CPU_CLOCK_SECONDS = 0.01  # resolution of the kernel's CPU accounting
 _STARVED_FACTOR = 20  # a run with less than 1/20 of a processor is starved
-
-
-# In bytes, for runs in a cgroup. Without a bound, page tables could fill the memory, and the OOM killer would also kill
+# Grace period before a run counts as starved: the longer of 5 wall limits and 10 seconds.
+_STARVATION_FACTOR, _STARVATION_SECONDS = 5, 10
+# Bytes, for runs in a cgroup. Without a bound, page tables could fill the memory, and the OOM killer would also kill
 # the zygote.
 _MAX_ADDRESS_SPACE = 64 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """The zygote's parameters of one run, without text from a user or program, since later runs inherit the zygote's
-    memory.
+    """The parameters of one run for the zygote. They contain no text from users or programs, since later runs inherit
+    the zygote's memory.
 
     The judge sends them with descriptors: source, artifact, stdin, stdout and stderr, then the other RunDescriptors.
     """
@@ -64,7 +63,7 @@ class RunParams:
 
     @property
     def address_space(self) -> int:
-        """The bytes of address space without a cgroup, including the interpreter, its libraries and thread stacks."""
+        """RLIMIT_AS without a cgroup, in bytes; it includes the interpreter, its libraries and thread stacks."""
         return (self.memory_mb + 1024) << 20
 
     @property
@@ -81,7 +80,7 @@ class RunParams:
         return cpu_seconds > self.cpu_seconds + _CPU_CLOCK_SECONDS
 
     def is_starved(self, cpu_seconds: float, elapsed_seconds: float) -> bool:
-        """Return whether the run, after a grace period, has had less than a twentieth of a processor."""
+        """Return whether the run has had less than a twentieth of a processor; False during a grace period."""
         return elapsed_seconds > self._starvation_seconds and cpu_seconds * _STARVED_FACTOR < elapsed_seconds
 
     def to_bytes(self) -> bytes:
@@ -94,9 +93,9 @@ class RunParams:
 
 @dataclass(frozen=True, slots=True)
 class ChildParams:
-    """The parameters of a run for its child alone, which reads them from a file; the zygote must not read them.
+    """The parameters of one run for its child alone. The child reads them from a file, which the zygote must not read.
 
-    entry_point         the function to call, or the tests to run
+    entry_point         name of the function to call, or source of the tests to run
     arguments           the program's arguments, or the names that the tests use
     fetch_files         names of the files to return after the run
     classes             the names of classes among `arguments`
@@ -129,10 +128,10 @@ class RunDescriptors:
     """Descriptors of a run besides its streams; -1 if absent.
 
     artifact       the compiled program
-    result         sink for the result of a compilation or a call
+    result         output file for the result of a compilation or a call
     child_params   encoded ChildParams
     packed_files   files for the run's directory
-    fetched_files  sink for the files to return after the run
+    fetched_files  output file for the files to return after the run
     preamble       compiled code that runs before the program
     """
 
@@ -146,10 +145,10 @@ class RunDescriptors:
 
 @dataclass(frozen=True, slots=True)
 class ZygoteSetup:
-    """The zygote's setup for its children.
+    """The settings of a zygote that all its children share.
 
-    mount_proc         mounts a /proc for the child's own pid namespace
-    enter_domain       enters a Landlock domain; None without Landlock
+    mount_proc         call that mounts a /proc for the child's own pid namespace
+    enter_domain       call that enters a Landlock domain; None without Landlock
     owner_uid          without namespaces, uid and gid of the child; None for the zygote's
     has_cgroup_limits  whether a cgroup bounds memory and the number of processes
     counts_forks       whether the zygote bounds the number of processes
@@ -195,15 +194,15 @@ def exec_program(
     enter_domain: linux.PreparedSyscall | None,
     prepared: list[linux.PreparedSyscall],
     owner_uid: int | None,
-    ready: mmap,
+    start_page: mmap,
 ) -> NoReturn:
     """Turn this freshly forked process, in its run's directory and with its run's streams, into the program.
 
     enter_domain  see ZygoteSetup
     prepared      the calls from `prepare_syscalls`
     owner_uid     uid and gid of the program's files; None for the zygote's
-    ready         a page shared with the zygote: the program's start time, or the error that prevented its start. This
-                  function unmaps it first, since the program could forge a failure of the sandbox
+    start_page    a page shared with the zygote, for the program's start time (START_TIME_STRUCT), or the error that
+                  prevented its start. Unmapped before the start, since a program could forge such an error
     """
     status = 1
     try:
@@ -214,7 +213,7 @@ def exec_program(
         if fds.packed_files >= 0:
             files.extract(fds.packed_files, owner_uid)
         if enter_domain is not None:
-            enter_domain()  # before closerange, which closes its ruleset
+            enter_domain()  # before closerange closes its ruleset
         result_fd = fds.artifact if is_executable else fds.result
         if result_fd >= 0:
             os.dup2(result_fd, RESULT_FD, inheritable=False)
@@ -222,8 +221,8 @@ def exec_program(
         for syscall in prepared:
             syscall()
         linux.destroy_key()
-        START_TIME_STRUCT.pack_into(ready, 0, time.monotonic())
-        ready.close()
+        START_TIME_STRUCT.pack_into(start_page, 0, time.monotonic())
+        start_page.close()
         if params.op == "compile":
             status = _compile(language, program)
         elif params.op == "call" and child_params.cpu_seconds_budget:
@@ -240,15 +239,15 @@ def exec_program(
         else:
             status = language.run(RESULT_FD if is_executable else program, child_params.arguments)
     except BaseException as error:
-        if not ready.closed:  # the zygote reports it as a failure of the sandbox
+        if not start_page.closed:
             message = f"{type(error).__name__}: {getattr(error, 'strerror', None)}".encode()[:1000]
-            ready[START_TIME_STRUCT.size : START_TIME_STRUCT.size + len(message)] = message
+            start_page[START_TIME_STRUCT.size : START_TIME_STRUCT.size + len(message)] = message
     finally:
         os._exit(status)
 
 
 def pack_fetched_files(params: RunParams, fds: RunDescriptors) -> NoReturn:
-    """Pack the files to return from the directory of an ended run, then exit. Called in a fork."""
+    """Pack the files to return, in the directory of an ended run, then exit. Call it in a fork."""
     status = 1
     try:
         files.collect(ChildParams.read(fds.child_params).fetch_files, params.output_bytes, fds.fetched_files)

@@ -1,5 +1,5 @@
-"""A cache of compilations, keyed by the program's content. Slow ones are also in a directory that all workers of a
-Sandbox share. Memory and directory are bounded in bytes, and evict the oldest entries first.
+"""A cache of compilations, keyed by the program's content. A directory for all workers of a Sandbox also stores slow
+compilations. Both have a bound in bytes; the cache evicts the least recently used entries, the directory the oldest.
 """
 
 import contextlib
@@ -16,48 +16,49 @@ from typing import Protocol
 
 from sandbox.program import Program, RunResult
 
-# The minimum charge of an entry bounds the number of descriptors, two for each, and of files, which eviction scans.
+# Minimum sizes bound the number of entries: each entry in memory has two descriptors, and each eviction from the
+# directory scans all files.
 _MAX_MEMORY_BYTES, _MIN_ENTRY_BYTES = 64 << 20, 2 << 20
 _MAX_DIRECTORY_BYTES, _MIN_FILE_BYTES = 512 << 20, 256 << 10
-_MIN_SHARED_SECONDS = 0.1  # CPU time above which workers share a compilation
+_MIN_SHARED_SECONDS = 0.1  # minimum CPU time of a compilation in the directory
 _MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """Descriptors of a program's text and of the compiler's result."""
+    """Descriptors of a program's source and of the compiler's output, the artifact."""
 
     source_fd: int
     artifact_fd: int
 
 
 class SharedStore(Protocol):
-    """Shared compilations of several workers, by name."""
+    """A store of artifacts for several workers, by cache key."""
 
-    def fetch(self, name: str) -> bytes | None: ...
+    def load_artifact(self, name: str) -> bytes | None: ...
 
-    def store(self, name: str, content: bytes) -> None: ...
+    def store_artifact(self, name: str, content: bytes) -> None: ...
 
 
 class SharedFolderStore:
-    """A folder of shared compilations, bounded in bytes; any number of processes may use it concurrently."""
+    """A folder of artifacts, bounded in bytes; any number of processes may use it concurrently."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
 
-    def fetch(self, name: str) -> bytes | None:
+    def load_artifact(self, name: str) -> bytes | None:
         with contextlib.suppress(OSError):
             return (self._path / name).read_bytes()
         return None
 
-    def store(self, name: str, content: bytes) -> None:
-        """Store the content unless the disk is full, and evict the oldest files above the size bound."""
+    def store_artifact(self, name: str, content: bytes) -> None:
+        """Store an artifact unless the disk is full, and evict the oldest files above the size bound."""
         partial_path = self._path / f"{name}.{os.getpid()}.{threading.get_ident()}"
         try:
             partial_path.write_bytes(content)
             partial_path.rename(self._path / name)
-        except OSError:  # a full disk, for example; other workers compile the program again
+        except OSError:  # such as a full disk; other workers compile the program again
             with contextlib.suppress(OSError):
                 partial_path.unlink()
         with contextlib.suppress(OSError):
@@ -65,7 +66,7 @@ class SharedFolderStore:
 
 
 class CompileCache:
-    """The compilations of one worker. shared: the store for all workers of a Sandbox; None for none."""
+    """LRU cache of one worker's compilations. shared: store for all workers of a Sandbox; None for none."""
 
     def __init__(self, shared: SharedStore | None) -> None:
         self._shared = shared
@@ -73,17 +74,17 @@ class CompileCache:
         self._bytes = 0
 
     def find(self, program: Program) -> CompiledProgram | RunResult | None:
-        """Return the cached program, or the result of its failed compilation; None if absent."""
+        """Return the compiled program, or the result of its failed compilation; None if absent."""
         if program in self._entries:
             self._entries.move_to_end(program)
             return self._entries[program]
-        shared = self._shared.fetch(_compute_key(program)) if self._shared is not None else None
+        shared = self._shared.load_artifact(_compute_key(program)) if self._shared is not None else None
         return self._add_artifact(program, shared) if shared is not None else None
 
     def add(self, program: Program, result: RunResult, artifact: bytes) -> CompiledProgram:
-        """Cache a compilation. result: the compiler's run."""
+        """Cache a successful compilation. result: the compiler's run."""
         if self._shared is not None and result.cpu_seconds > _MIN_SHARED_SECONDS:
-            self._shared.store(_compute_key(program), artifact)
+            self._shared.store_artifact(_compute_key(program), artifact)
         return self._add_artifact(program, artifact)
 
     def add_failure(self, program: Program, result: RunResult) -> RunResult:
@@ -114,14 +115,16 @@ class CompileCache:
 
 
 def make_memfd(data: bytes = b"", *, sealed: bool = False) -> int:
-    """Make a memfd and return its descriptor. sealed: whether it is immutable, as programs' executables must be."""
+    """Create a memfd and return its descriptor. sealed: whether to make it immutable, as for executables."""
     descriptor = _make_executable_memfd() if sealed else os.memfd_create("run")
     written = 0
     while written < len(data):
         written += os.pwrite(descriptor, data[written:] if written else data, written)
     if sealed:
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-        os.fchmod(descriptor, 0o555)  # seals do not protect times and attributes, which could pass data between runs
+        # Seals do not protect times and attributes, by which runs could pass data; without write permission, programs
+        # cannot set them.
+        os.fchmod(descriptor, 0o555)
     return descriptor
 
 
@@ -152,7 +155,7 @@ def _evict_oldest(directory: Path) -> None:
 
 
 def _compute_size(program: Program, compiled: CompiledProgram | RunResult) -> int:
-    """Return the memory of an entry, in bytes. The text counts twice, since it is also in the key."""
+    """Return the memory of an entry, in bytes: the source in the key, and the files."""
     text = sys.getsizeof(program.source)
     if isinstance(compiled, RunResult):
         return max(text + len(compiled.stderr), _MIN_ENTRY_BYTES)

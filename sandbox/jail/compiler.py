@@ -14,19 +14,18 @@ from sandbox.program import Limits, Outcome, Program, RunResult
 _LIMITS = Limits(wall_seconds=10, memory_mb=1024, output_kb=64 * 1024, disk_mb=256)
 _TRIVIAL_LIMITS = replace(_LIMITS, wall_seconds=120)
 _COMPILE_TIME_FACTOR = 10  # compile time limit on a slow machine, as a multiple of a trivial program's compile time
-_MAX_MESSAGE_BYTES = 1 << 16  # of a compiler
+_MAX_MESSAGE_BYTES = 1 << 16  # of the compiler's stderr
 _MAX_SOURCE_CHARS = 16 << 20
 
-# Executes a run spec with an input. Raises ExecutionLost, or its subclass KilledExternally.
+# A function that executes a run spec with an input. Raises ExecutionLost, or its subclass KilledExternally.
 ExecuteRun = Callable[[RunSpec, CompiledProgram, bytes], RunResult]
 
 
 class Compiler:
-    """Compiles programs.
+    """Compiler of programs, with a cache.
 
-    execute   executes a run spec
     seed      see Sandbox
-    shared    the store of compilations for all workers of a Sandbox; None for none
+    shared    store of artifacts for all workers of a Sandbox; None for none
     """
 
     def __init__(self, execute: ExecuteRun, seed: int | None, shared: SharedStore | None) -> None:
@@ -36,14 +35,14 @@ class Compiler:
         self._tested_languages: set[str] = set()  # languages whose self-test has passed
 
     def compile(self, program: Program) -> CompiledProgram | RunResult:
-        """Compile a program; return it, or the result of the failed compilation.
+        """Return the compiled program, or the result of the failed compilation.
 
         Caches programs, and failures that the machine cannot have caused. Raises ExecutionLost if the sandbox fails
-        repeatedly, and BackendUnavailable if there is no compiler.
+        repeatedly, and BackendUnavailable if there is no working compiler.
         """
-        if len(program.source) > _MAX_SOURCE_CHARS:  # not an exception, since the program caused it
-            message = f"a program must be shorter than {_MAX_SOURCE_CHARS >> 20} million characters".encode()
-            return RunResult(Outcome.NOT_COMPILED, 1, b"", message, 0, 0, 0)
+        if len(program.source) > _MAX_SOURCE_CHARS:
+            error = f"the program has {len(program.source):,} characters, expected at most {_MAX_SOURCE_CHARS:,}"
+            return RunResult(Outcome.NOT_COMPILED, 1, b"", error.encode(), 0, 0, 0)
         cached = self._cache.find(program)
         if cached is not None:
             return cached
@@ -71,16 +70,16 @@ class Compiler:
         finally:
             os.close(source)
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_KILLED:
-            # Exceeded memory or time limits have other outcomes.
-            raise KilledExternally(f"the compiler of {program.language} was killed externally")
+            # The sandbox's own kills, for exceeded limits, have other outcomes.
+            raise KilledExternally(f"a process outside the run killed the {program.language} compiler by SIGKILL")
         if result.outcome is Outcome.EXITED and result.exit_code == COMPILER_BROKEN:
-            raise ExecutionLost(f"the compiler of {program.language} did not start: {result.stderr.decode()}")
+            raise ExecutionLost(f"the {program.language} compiler did not start: {result.stderr.decode()}")
         return result
 
     def _check_language(self, name: str) -> None:
-        """Run the language's self-test once, since a broken compiler must not fail programs.
+        """Compile and run a trivial program, unless it has already succeeded. Raises BackendUnavailable.
 
-        Raises BackendUnavailable.
+        Otherwise programs would fail because of a broken compiler.
         """
         language = languages.load(name)
         if name in self._tested_languages:

@@ -1,9 +1,9 @@
 """Working directories, and chroots if the warden is root, for runs without namespaces.
 
-The runs of a zygote use one directory in turn. If the warden has CAP_SYS_CHROOT and CAP_SETUID, as root in an ordinary
-container, the programs of a zygote get their own uid and a chroot. It contains only their working directory and hard
-links to the image. Otherwise, and for compilers, programs see the machine's root, and Landlock denies access to its
-files (landlock.py).
+All runs of a zygote use one working directory, one after another. If the warden has CAP_SYS_CHROOT and CAP_SETUID, as
+root in an ordinary container, the programs of a zygote get their own uid and a chroot. It contains only their working
+directory, devices, and hard links to the image. Otherwise, and for compilers, programs have the machine's root, and
+Landlock denies access to its files (landlock.py).
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from sandbox.jail.worker_config import LANDLOCK, WorkerConfig
 
 _UID_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
 _ROOT_CAPABILITIES = (*_UID_CAPABILITIES, linux.CAP_SYS_CHROOT, linux.CAP_MKNOD)
-_DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # minor numbers; the major number is 1
+_DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # name -> minor number; the major number is 1
 
 
 class ConfinementManager:
-    """Creates working directories and chroots for a warden's zygotes. Raises OSError if the kernel lacks a feature."""
+    """Manager of working directories and chroots for zygotes. Raises OSError if the kernel lacks a feature."""
 
     def __init__(self, configuration: WorkerConfig) -> None:
         self._level = configuration.level
         self._abi = min(landlock.read_abi(), configuration.max_landlock_abi) if configuration.level == LANDLOCK else 0
         if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
-            raise FileNotFoundError("/proc does not list the children of a process (CONFIG_PROC_CHILDREN)")
+            raise FileNotFoundError("/proc/PID/task/TID/children is missing; use a kernel with CONFIG_PROC_CHILDREN")
         linux.prctl(linux.PR_SET_DUMPABLE, 0)  # programs with the same uid must not read this process's memory
         linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
         self._folder = stale_resources.make_run_directory()
@@ -42,7 +42,7 @@ class ConfinementManager:
             image.make_copy(configuration.packages, copy)
         self._copy = image.ImageCopy(copy)
         if self._has_own_uids:
-            for folder in {self._folder, copy}:  # for programs with another uid
+            for folder in {self._folder, copy}:  # programs with another uid need access
                 os.chmod(folder, 0o711)
 
     def make(self, kind: ZygoteKind, zygote_number: int) -> ZygoteConfinement:
@@ -50,7 +50,7 @@ class ConfinementManager:
         folder = f"{self._folder}/{zygote_number}"
         owner = compute_program_uid(zygote_number) if self._has_own_uids else None
         if self._has_own_roots and owner is not None and not kind.compiler_language:
-            with contextlib.suppress(OSError):  # for example, a file system without device nodes
+            with contextlib.suppress(OSError):  # such as a file system without device nodes
                 self._make_root(folder, owner, packages=bool(kind.preloaded_modules))
                 return ZygoteConfinement(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
             self.remove(zygote_number)

@@ -1,11 +1,12 @@
-"""The parent of new cgroups. Its manager delegates it to this process, and so does not reset the limits of runs. The
-limits of the enclosing unit or container also apply to them.
+"""The parent cgroup below which a worker creates its cgroups. It must be delegated: otherwise its manager, such as
+systemd, may reset the limits of runs. The limits of the enclosing unit or container also apply to runs.
 
-On cgroup v1, it is the process's own cgroup in each hierarchy. On cgroup v2, it is the root cgroup in a container, a
-cgroup that systemd has delegated (Delegate=yes) or, without systemd, the process's own cgroup. Elsewhere the worker
-starts in a delegated scope of systemd, unless its unit has limits, which would not apply to the scope. A v2 cgroup with
-controllers for its children must not hold processes (https://docs.kernel.org/admin-guide/cgroup-v2.html), so its
-processes move to a leaf.
+On cgroup v1, the parent is the process's own cgroup in each hierarchy. On cgroup v2, it is the root cgroup in a
+container, a cgroup that systemd has delegated (Delegate=yes) or, without systemd, the process's own cgroup. Elsewhere
+the worker starts in a delegated scope of systemd, unless its unit has limits, which would not apply to the scope.
+
+A v2 cgroup with controllers for its children must not hold processes
+(https://docs.kernel.org/admin-guide/cgroup-v2.html), so this module moves them to a leaf cgroup.
 """
 
 import contextlib
@@ -22,8 +23,8 @@ from pathlib import Path
 from sandbox import machine
 from sandbox.jail import stale_resources
 
-_LEAF = "curate-others"  # child cgroup for the processes of a delegated cgroup
-_SCOPE_PREFIX = "curate-worker-"  # of the names of workers' scopes
+_LEAF = "curate-others"  # name of the leaf for the processes of a delegated cgroup
+_SCOPE_PREFIX = "curate-worker-"  # prefix of the names of workers' scopes
 _REQUIRED_CONTROLLERS = {"memory", "pids"}
 _ATTRIBUTES = ("trusted.delegate", "user.delegate")  # set by systemd; the latter since version 252
 _LIMITS = {"memory.max": "MemoryMax", "memory.high": "MemoryHigh", "cpu.max": "CPUQuota"}
@@ -36,9 +37,9 @@ _KILL_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class CgroupSubtree:
-    """The cgroups below which a process may create its own.
+    """The parent cgroups below which a process may create its own.
 
-    version  of the cgroup interface, 1 or 2
+    version  version of the cgroup interface, 1 or 2
     bases    controller -> directory; v2 has one directory for all controllers
     """
 
@@ -66,9 +67,9 @@ class CgroupSubtree:
 
 
 def find_subtree(scope_failure: str = "") -> CgroupSubtree:
-    """Find the cgroups below which this process may create its own, and enable the required controllers in them.
+    """Find the parent cgroups of this process, and enable the required controllers in them.
 
-    scope_failure  why systemd created no scope for this process; "" with a scope, or if it needs none
+    scope_failure  why systemd created no scope for this process; "" if it created one, or none is necessary
 
     Raises OSError, with the reason and a remedy.
     """
@@ -77,7 +78,9 @@ def find_subtree(scope_failure: str = "") -> CgroupSubtree:
         return _make_v1_subtree(memberships)
     cgroup = _find_delegated_cgroup(memberships)
     if cgroup is None:
-        raise PermissionError(scope_failure or f"systemd has not delegated {memberships['v2'][1]}")
+        raise PermissionError(
+            scope_failure or f"systemd has not delegated {memberships['v2'][1]}; start it with Delegate=yes"
+        )
     try:
         _enable_controllers(cgroup)
     except OSError as error:
@@ -86,7 +89,7 @@ def find_subtree(scope_failure: str = "") -> CgroupSubtree:
 
 
 def sweep_cgroups() -> None:
-    """Remove the stale cgroups of killed workers below this process's parent cgroups. Ignores errors."""
+    """Remove the stale cgroups of killed workers below the parent cgroups of this process. Ignores errors."""
     with contextlib.suppress(OSError):
         memberships = _read_memberships()
         if not _has_controllers(memberships):
@@ -96,7 +99,7 @@ def sweep_cgroups() -> None:
 
 
 def make_scope_command() -> list[str]:
-    """Return the command prefix that starts a process in a new, delegated scope; empty if it needs no scope.
+    """Return the command prefix that starts a process in a new, delegated scope; empty if no scope is necessary.
 
     Raises OSError, with the reason and a remedy, if systemd cannot create a necessary scope.
     """
@@ -107,11 +110,11 @@ def make_scope_command() -> list[str]:
     _check_for_limits(directory)
     is_root = os.geteuid() == 0
     if shutil.which("systemd-run") is None:
-        raise FileNotFoundError("systemd has not delegated a cgroup, and there is no systemd-run; install systemd")
+        raise FileNotFoundError("systemd has not delegated a cgroup, and systemd-run is missing; install systemd")
     user_manager = Path(f"/run/user/{os.geteuid()}/systemd/private")
     if not is_root and not user_manager.exists():
         raise FileNotFoundError(
-            f"systemd has not delegated a cgroup, and no systemd of this user runs ({user_manager} is missing);"
+            f"systemd has not delegated a cgroup, and this user has no systemd manager ({user_manager} is missing);"
             " type: sudo systemd-run --uid=$USER -p Delegate=yes --pty COMMAND"
         )
     command = ["systemd-run", "--quiet", "--collect", "--scope", "--property=Delegate=yes"]
@@ -124,12 +127,15 @@ def make_scope_command() -> list[str]:
 
 
 def make_scope_environment() -> dict[str, str]:
-    """Return the environment variables by which systemd-run finds the user's manager."""
+    """Return the environment variables that systemd-run needs to find the user's manager."""
     return {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
 def explain_scope_failure() -> str:
-    """Explain why systemd cannot create a scope for this process, with a remedy; "" if it can, or need not."""
+    """Explain why systemd cannot create a scope for this process, with a remedy.
+
+    Returns "" if it can, or if no scope is necessary.
+    """
     try:
         command = make_scope_command()
         if not command:
@@ -154,7 +160,7 @@ def remove_cgroup(directory: Path) -> None:
             directory.rmdir()
         except FileNotFoundError:
             return
-        except OSError:  # a killed process leaves its cgroup with a delay
+        except OSError:  # EBUSY: a killed process leaves its cgroup with a delay
             if time.monotonic() > deadline:
                 return
             _kill_processes(directory)
@@ -165,7 +171,7 @@ def remove_cgroup(directory: Path) -> None:
 
 def _kill_processes(directory: Path) -> None:
     with contextlib.suppress(OSError):
-        (directory / "cgroup.kill").write_text("1")  # v2, Linux 5.14
+        (directory / "cgroup.kill").write_text("1")  # v2 since Linux 5.14
         return
     with contextlib.suppress(OSError):
         for pid in map(int, (directory / "cgroup.procs").read_text().split()):
@@ -181,7 +187,7 @@ def _read_memberships() -> dict[str, tuple[Path, Path]]:
 def _has_controllers(memberships: dict[str, tuple[Path, Path]]) -> bool:
     """Return whether the unified hierarchy has the required controllers; in a hybrid setup, v1 has them."""
     if "v2" in memberships:
-        with contextlib.suppress(OSError):  # another mount hides it
+        with contextlib.suppress(OSError):  # another mount may hide it
             return set((memberships["v2"][0] / "cgroup.controllers").read_text().split()) >= _REQUIRED_CONTROLLERS
     return False
 
@@ -194,7 +200,7 @@ def _find_delegated_cgroup(memberships: dict[str, tuple[Path, Path]]) -> Path | 
 
 
 def _is_delegated(directory: Path) -> bool:
-    if directory.name.startswith(_SCOPE_PREFIX):  # older user managers do not set the attribute
+    if directory.name.startswith(_SCOPE_PREFIX):  # managers of users before systemd 252 do not set the attribute
         return True
     for name in _ATTRIBUTES:
         with contextlib.suppress(OSError):
@@ -204,7 +210,7 @@ def _is_delegated(directory: Path) -> bool:
 
 def _enable_controllers(cgroup: Path) -> None:
     control = cgroup / "cgroup.subtree_control"
-    for _ in range(10):  # processes may fork meanwhile
+    for _ in range(10):  # processes may fork while they are moved
         try:
             control.write_text("+memory +pids")
             break
@@ -221,7 +227,7 @@ def _move_processes_to_leaf(cgroup: Path) -> None:
     leaf = cgroup / _LEAF
     pids = (cgroup / "cgroup.procs").read_text().split()
     if "0" in pids:
-        raise PermissionError(f"{cgroup} holds processes of another pid namespace")
+        raise PermissionError(f"{cgroup} holds processes of another pid namespace, and cannot move them")
     leaf.mkdir(exist_ok=True)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -230,13 +236,13 @@ def _move_processes_to_leaf(cgroup: Path) -> None:
 
 def _make_v1_subtree(memberships: dict[str, tuple[Path, Path]]) -> CgroupSubtree:
     if not {"memory", "pids", "cpuacct"} <= memberships.keys():
-        raise FileNotFoundError(f"no cgroup has the controllers memory and pids. {_REMEDY}")
+        raise FileNotFoundError(f"the cgroups of this process lack the controllers memory and pids. {_REMEDY}")
     names = [name for name in ("memory", "pids", "cpuacct", "cpu") if name in memberships]
     return CgroupSubtree(1, {name: memberships[name][1] for name in names})
 
 
 def _check_for_limits(directory: Path) -> None:
-    """Raise PermissionError if the unit of a cgroup has limits, which would not apply to a scope."""
+    """Raise PermissionError if the cgroup's unit has limits, since they would not apply to a scope."""
     unit = next((each for each in (directory, *directory.parents) if each.name.endswith((".service", ".scope"))), None)
     limits = sorted(set(_find_limits(directory, unit))) if unit is not None else []
     if unit is not None and limits:

@@ -1,5 +1,7 @@
-"""Encoding of files to and from a run's directory in one memfd. A table of names and sizes precedes the contents of
-files for the run, and follows those of files from it. Only the table is trusted.
+"""Codec for the files of a run's directory, which the judge and the child exchange in one memfd.
+
+The memfd holds a table of names and sizes, and the contents. Files for the run have the table first, files from the run
+have it last. The contents of files from the run are untrusted.
 """
 
 import json
@@ -7,35 +9,35 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 
-_SIZE = 8  # bytes of the table's length
+_LENGTH_BYTES = 8  # size of the table's length prefix or suffix
 _CHUNK_BYTES = 1 << 20
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """Encode files for `extract`: the table, then the contents."""
+    """Encode files for the run, in the format of `extract`."""
     table = json.dumps([(name, len(content)) for name, content in files.items()]).encode()
-    return b"".join([len(table).to_bytes(_SIZE, "little"), table, *files.values()])
+    return b"".join([len(table).to_bytes(_LENGTH_BYTES, "little"), table, *files.values()])
 
 
-def unpack(collected: bytes) -> dict[str, bytes]:
-    """Decode the output of `collect`."""
-    end = len(collected) - _SIZE
-    table = json.loads(collected[end - int.from_bytes(collected[end:], "little") : end])
+def unpack(data: bytes) -> dict[str, bytes]:
+    """Decode files from the run, as encoded by `collect`."""
+    end = len(data) - _LENGTH_BYTES
+    table = json.loads(data[end - int.from_bytes(data[end:], "little") : end])
     files, offset = {}, 0
     for name, size in table:
-        files[name] = collected[offset : offset + size]
+        files[name] = data[offset : offset + size]
         offset += size
     return files
 
 
 def extract(packed: int, owner: int | None) -> None:
-    """Write packed files into the working directory. Raises OSError.
+    """Write files for the run into the working directory. Raises OSError.
 
-    packed  descriptor of the packed files
+    packed  descriptor of the output of `pack`
     owner   uid and gid of the files; None for the caller's
     """
-    length = int.from_bytes(os.pread(packed, _SIZE, 0), "little")
-    table, offset = _decode_table(os.pread(packed, _SIZE + length, 0))
+    length = int.from_bytes(os.pread(packed, _LENGTH_BYTES, 0), "little")
+    table, offset = _decode_table(os.pread(packed, _LENGTH_BYTES + length, 0))
     for name, size in table:
         folder = ""
         for part in name.split("/")[:-1]:
@@ -44,12 +46,12 @@ def extract(packed: int, owner: int | None) -> None:
                 os.mkdir(folder, 0o755)
                 if owner is not None:
                     os.chown(folder, owner, owner)
-        write(name, packed, offset, size, owner)
+        write_file(name, packed, offset, size, owner)
         offset += size
 
 
-def write(name: str, source: int, offset: int, size: int, owner: int | None) -> None:
-    """Copy `size` bytes of a descriptor to a new file. Raises OSError."""
+def write_file(name: str, source: int, offset: int, size: int, owner: int | None) -> None:
+    """Copy `size` bytes of the descriptor `source` to a new file. Raises OSError."""
     file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         end = offset + size
@@ -62,9 +64,9 @@ def write(name: str, source: int, offset: int, size: int, owner: int | None) -> 
 
 
 def collect(names: Iterable[str], max_bytes: int, sink: int) -> None:
-    """Write the named plain files of the working directory to `sink`, truncated to `max_bytes` in total.
+    """Encode the named regular files of the working directory, up to `max_bytes`, to the descriptor `sink`.
 
-    Follows no link and never blocks, since the directory is untrusted after the run.
+    Skips links and pipes, since the directory is untrusted after the run.
     """
     table: list[tuple[str, int]] = []
     remaining_bytes = max_bytes
@@ -82,7 +84,7 @@ def collect(names: Iterable[str], max_bytes: int, sink: int) -> None:
         table.append((name, size))
         remaining_bytes -= size
     encoded = json.dumps(table).encode()
-    os.write(sink, encoded + len(encoded).to_bytes(_SIZE, "little"))
+    os.write(sink, encoded + len(encoded).to_bytes(_LENGTH_BYTES, "little"))
 
 
 def _open_beneath(name: str) -> int:
@@ -98,10 +100,10 @@ def _open_beneath(name: str) -> int:
         os.close(directory)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError("no plain file")
+        raise OSError("not a regular file")
     return file
 
 
 def _decode_table(packed: bytes) -> tuple[list[tuple[str, int]], int]:
-    start = _SIZE + int.from_bytes(packed[:_SIZE], "little")
-    return json.loads(packed[_SIZE:start]), start
+    start = _LENGTH_BYTES + int.from_bytes(packed[:_LENGTH_BYTES], "little")
+    return json.loads(packed[_LENGTH_BYTES:start]), start

@@ -1,18 +1,19 @@
-"""The file system of programs, one per Sandbox: a copy in memory of the interpreter, its standard library and their
-shared libraries, and nothing else of the machine.
+"""The image: the file system of programs, one per Sandbox. It is a copy in memory of the interpreter, its standard
+library and their shared libraries, and contains nothing else of the machine.
 
-Shared files would leak more than their content: by watching, locking or evicting them, a program could learn about
-other runs. The mount table would reveal their paths, and packages next to the library may hold expected outputs. The
-copy has its own read-only file systems:
+Shared files would leak more than their content. By watching, locking or evicting them, a program could observe other
+runs. The mount table would reveal their paths, and packages next to the library may contain expected outputs. The image
+has its own read-only file systems:
 
     ROOT               the root of programs. The zygote's code is below RUN_ROOT, hidden by each run's workspace
     COMPILE_DIRECTORY  the same root with mount points for a compiler; also below RUN_ROOT
     PACKAGES           packages from outside the standard library, for programs that name them
 
-They are in a separate mount namespace, and exist until its last process exits. The copy excludes compilers, which take
+They are in a separate mount namespace, and exist until its last process exits. The image excludes compilers, which take
 a hundred megabytes each; a zygote that compiles uses the machine's.
 
-Where mounts are not possible, make_copy makes the same copy in a plain folder, for programs in Landlock domains.
+On machines without mount namespaces, make_copy makes the same image in a plain folder, for programs in Landlock
+domains.
 """
 
 import contextlib
@@ -39,10 +40,10 @@ from sandbox.jail.child import RUN_ROOT
 from sandbox.jail.packages import EXCLUDED as EXCLUDED_FROM_PACKAGES
 from sandbox.jail.packages import JailPackages, list_distribution_files
 
-MOUNT_ROOT = "/tmp"  # mount point of the copies in their namespace; exists on every machine
+MOUNT_ROOT = "/tmp"  # mount point of the image in its namespace; exists on every machine
 ROOT, PACKAGES = f"{MOUNT_ROOT}/root", f"{MOUNT_ROOT}/packages"
 COMPILE_DIRECTORY = f"{ROOT}{RUN_ROOT}/compiling"
-# Below ROOT; LIBRARIES has the libraries from outside the system's folders.
+# Folders below ROOT. LIBRARIES contains the shared libraries from outside the system's folders.
 CODE, LIBRARIES = f"{RUN_ROOT}/code", f"{RUN_ROOT}/lib"
 IMAGE_READY = b"made"
 _MAX_MESSAGE_BYTES = 1 << 18
@@ -65,20 +66,18 @@ _EXCLUDED = re.compile(  # modules of no use to a program: GUIs, installers, doc
     r"(site|dist)-packages|tests?|_test.*\.so|_xxtest.*|config-.*|.*\.opt-[12]\.pyc|.*\.a|_?tkinter.*|turtledemo|idlelib"
     r"|ensurepip|lib2to3|pydoc_data"
 )
-_EXCLUDED_DATA = re.compile(r"right|posix")  # further copies of the time zones
+_EXCLUDED_DATA = re.compile(r"right|posix")  # variants of the time zones
 _DATA = ("/usr/share/zoneinfo", "/usr/lib/locale/C.utf8")
 _PYC_HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)  # header of a .pyc file without source
 _SYSTEM_FOLDER = re.compile(r"(/usr)?/lib(32|64)?(/[^/]*-linux-[^/]*)?")
-# For exiting threads, C++ code under ctypes, and programs that use old names of libraries.
+# glibc loads libgcc_s when a thread exits; programs load the others by ctypes, some by old names.
 _EXTRA_LIBRARIES = "libgcc_s.so.1 libstdc++.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libutil.so.1".split()
 
 
 def main(socket_fd: int, folder: str) -> None:
-    """Make an image for the process at the other end of the socket.
+    """Make an image for the process at the other end of the socket, and send IMAGE_READY or the error.
 
-    folder   folder for a copy; "" for an image in namespaces, whose descriptors it sends with the response
-
-    The response is IMAGE_READY, or the error.
+    folder   folder for the image; "" for an image in namespaces, whose descriptors accompany IMAGE_READY
     """
     channel = socket.socket(fileno=socket_fd)
     packages = JailPackages(**json.loads(channel.recv(_MAX_MESSAGE_BYTES)))
@@ -94,7 +93,7 @@ def main(socket_fd: int, folder: str) -> None:
     socket.send_fds(channel, [IMAGE_READY], [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in names])
 
 
-def enter(namespaces: Iterable[int]) -> None:
+def enter_namespaces(namespaces: Iterable[int]) -> None:
     """Enter the namespaces of an image, in the order from `main`, in a single-threaded process. Raises OSError."""
     for descriptor in namespaces:
         linux.setns(descriptor, 0)
@@ -102,23 +101,23 @@ def enter(namespaces: Iterable[int]) -> None:
 
 
 def make(packages: JailPackages) -> bool:
-    """Make the image in a new mount namespace of the calling, single-threaded process.
+    """Make the image in a new mount namespace of this single-threaded process.
 
-    Returns whether that required a new user namespace. Raises OSError.
+    Returns whether the mount namespace required a new user namespace. Raises OSError.
     """
     has_user_namespace = _enter_mount_namespace()
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
-    content = _Content(packages)
+    sources = _ImageSources(packages)
     toolchains = _list_toolchain_paths()
     for location in (MOUNT_ROOT, ROOT, PACKAGES):
         if location != MOUNT_ROOT:
             os.mkdir(location, 0o755)
         linux.mount("tmpfs", location, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, "mode=755")
-    content.copy(ROOT, PACKAGES)
+    sources.copy(ROOT, PACKAGES)
     for name, destination in _MOUNT_LINKS.items():
         os.symlink(destination, f"{ROOT}/{name}")
     if toolchains:
-        link_folder(ROOT, COMPILE_DIRECTORY, excluded=COMPILE_DIRECTORY)
+        link_folder(ROOT, COMPILE_DIRECTORY, excluded_path=COMPILE_DIRECTORY)
     for path in toolchains:
         _make_mount_point(path)
     for root in [ROOT, COMPILE_DIRECTORY] if toolchains else [ROOT]:
@@ -133,14 +132,14 @@ def make(packages: JailPackages) -> bool:
 
 
 def make_copy(packages: JailPackages, folder: str) -> None:
-    """Make the same copy, with read-only files, in an empty folder instead of namespaces. Raises OSError."""
+    """Make the image, with read-only files, in an empty folder. Raises OSError."""
     os.umask(0o022)
-    content = _Content(packages)
+    sources = _ImageSources(packages)
     copy = ImageCopy(folder)
     for path in (copy.root, copy.packages):
         os.mkdir(path, 0o755)
-    content.copy(copy.root, copy.packages)
-    content.link_libraries(copy.root)
+    sources.copy(copy.root, copy.packages)
+    sources.link_libraries(copy.root)
     for path, _, names in os.walk(folder):
         for name in names:
             if not os.path.islink(location := f"{path}/{name}"):
@@ -149,7 +148,7 @@ def make_copy(packages: JailPackages, folder: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ImageCopy:
-    """The folders of a copy from make_copy."""
+    """The folders of an image from make_copy."""
 
     folder: str
 
@@ -163,12 +162,12 @@ class ImageCopy:
 
     @property
     def libraries(self) -> str:
-        """The folder with all libraries, for the loader."""
+        """The folder of all shared libraries, for the dynamic loader."""
         return self.root + LIBRARIES
 
 
 def list_readable_paths(root: str) -> list[str]:
-    """Return the paths that programs must read and execute: all of the root but the zygote's code and runs' folders."""
+    """Return the paths that programs must read and execute: the root without the zygote's code and runs' folders."""
     folders = [
         entry for entry in os.scandir(root) if not entry.is_symlink() and entry.name not in (RUN_ROOT[1:], "tmp")
     ]
@@ -176,16 +175,16 @@ def list_readable_paths(root: str) -> list[str]:
 
 
 def list_loader_paths() -> list[str]:
-    """Return the paths of the dynamic loaders, as in the headers of executables."""
+    """Return the paths of the dynamic loaders, as recorded in executables."""
     return glob("/lib*/ld-*.so*")
 
 
-class _Content:
-    """The content of an image. The constructor opens its sources, since the mounts of the image may hide them."""
+class _ImageSources:
+    """The sources of an image. The constructor opens them, since mounts of the image may hide them later."""
 
     def __init__(self, packages: JailPackages) -> None:
         stdlib, target = os.path.dirname(os.__file__), f"/usr/{sys.platlibdir}/{_PYTHON}"
-        # An interpreter without extension modules has no such folder; where lib and lib64 differ, it is elsewhere.
+        # None if all extension modules are built in; separate from the standard library if lib and lib64 differ.
         extensions = [path for path in sys.path if os.path.basename(path) == _EXTENSIONS and os.path.isdir(path)]
         separate_extensions = [path for path in extensions if os.path.dirname(path) != stdlib]
         distributions = [_Distribution(path) for path in packages.distributions]
@@ -227,14 +226,14 @@ class _Content:
             package.copy(packages)
         for name, source in self._sources.items():
             Path(packages, f"{name}.py").write_text(source, "utf-8")
-        for path in self._foreign:  # a compiler's mounts hide their original location
+        for path in self._foreign:  # mounts for a compiler hide their original folder
             os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
         for name, destination in _LINKS.items():
             os.symlink(destination, f"{root}/{name}")
         _compile_package(self._code, root)
 
     def link_libraries(self, root: str) -> None:
-        """Link all libraries into one folder, for loaders outside the copy's root."""
+        """Link all shared libraries into one folder, for loaders outside the image."""
         for path in self._libraries:
             with contextlib.suppress(FileExistsError):
                 os.link(root + path, f"{root}{LIBRARIES}/{os.path.basename(path)}")
@@ -279,11 +278,13 @@ class _Tree:
                 continue
             if entry.is_dir():
                 self._copy_folder(entry.path, f"{target}/{entry.name}")
-            elif entry.is_file():  # not a broken link
+            elif entry.is_file():  # False for a broken link
                 _copy_file(entry.path, f"{target}/{entry.name}")
 
 
 class _Distribution:
+    """The files of an installed distribution for programs. path: its .dist-info folder."""
+
     def __init__(self, path: str) -> None:
         folder = os.path.dirname(path)
         self._folder = os.open(folder, os.O_PATH)
@@ -298,7 +299,7 @@ class _Distribution:
             if name.endswith(".py"):
                 compiled = cache_from_source(target)
                 os.makedirs(os.path.dirname(compiled), 0o755, exist_ok=True)
-                with contextlib.suppress(Exception):  # a template, or code for another Python version
+                with contextlib.suppress(Exception):  # the file may be a template, or code for another Python version
                     _write_compiled(source, compiled, f"{VISIBLE_PACKAGES}/{name}")
         os.close(self._folder)
 
@@ -312,7 +313,7 @@ def _copy_file(source: str, target: str) -> None:
         try:
             while os.sendfile(writer, reader, None, 1 << 30):
                 pass
-            os.fchmod(writer, mode)  # regardless of the umask
+            os.fchmod(writer, mode)  # the umask may have changed the mode
             os.utime(writer, ns=(status.st_mtime_ns, status.st_mtime_ns))  # .pyc files record this time
         finally:
             os.close(writer)
@@ -321,7 +322,7 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _compile_package(package: int, root: str) -> None:
-    """Compile the zygote's modules into the image. package: descriptor of the directory sandbox/."""
+    """Compile the zygote's modules into the image. package: descriptor of the machine's folder sandbox/."""
     source = f"/proc/self/fd/{package}"
     names = ["__init__.py"]
     for folder in ("jail", "languages"):
@@ -335,7 +336,7 @@ def _compile_package(package: int, root: str) -> None:
 def _write_compiled(source: str, target: str, visible_path: str) -> None:
     """Compile a module as if it were at `visible_path`. Raises SyntaxError or ValueError.
 
-    Uses a cached .pyc if it exists, which is ten times as fast, and replaces the machine's path in it.
+    Prefers a cached .pyc, which is ten times as fast, and replaces the machine's path in it.
     """
     code = SourceFileLoader(visible_path, source).get_code(visible_path)
     assert code is not None
@@ -348,15 +349,15 @@ def _relocate(code: CodeType, path: str) -> CodeType:
     return code.replace(co_filename=path, co_consts=constants)
 
 
-def link_folder(source: str, target: str, excluded: str = "") -> None:
-    """Copy a folder tree by hard links, without the folder `excluded`."""
+def link_folder(source: str, target: str, excluded_path: str = "") -> None:
+    """Copy a folder tree by hard links. excluded_path: folder to skip; "" for none."""
     entries = list(os.scandir(source))
     os.makedirs(target, 0o755, exist_ok=True)
     for entry in entries:
-        if entry.path == excluded:
+        if entry.path == excluded_path:
             continue
         if entry.is_dir(follow_symlinks=False):
-            link_folder(entry.path, f"{target}/{entry.name}", excluded)
+            link_folder(entry.path, f"{target}/{entry.name}", excluded_path)
         else:
             os.link(entry.path, f"{target}/{entry.name}", follow_symlinks=False)
 
@@ -383,8 +384,8 @@ def _list_toolchain_paths() -> list[str]:
 def _find_needed_libraries(
     folders: Iterable[str], distributions: Iterable[_Distribution]
 ) -> tuple[dict[str, str], list[str]]:
-    """Find the loader, and the transitive dependencies of the interpreter and of the extension modules in the folders
-    and distributions. A separate process loads these modules and lists its shared objects.
+    """Find the dynamic loader, and all shared libraries of the interpreter and of the extension modules in the folders
+    and distributions. A forked process loads these modules and lists its shared objects.
 
     Returns path in the image -> path on the machine, and the image paths of libraries from outside the system's
     folders.
@@ -394,12 +395,12 @@ def _find_needed_libraries(
     pid = os.fork()
     if pid == 0:
         try:
-            below = (path for folder in folders for path in glob(f"{folder}/**/*.so", recursive=True))
-            for path in (*below, *(path for path in copied if path.endswith(".so"))):
-                if not _EXCLUDED.fullmatch(os.path.basename(path)):
-                    _load(path)
-            for name in _EXTRA_LIBRARIES:
-                _load(name)
+            modules = [path for folder in folders for path in glob(f"{folder}/**/*.so", recursive=True)]
+            modules += (path for path in copied if path.endswith(".so"))
+            modules = [path for path in modules if not _EXCLUDED.fullmatch(os.path.basename(path))]
+            for name in (*modules, *_EXTRA_LIBRARIES):
+                with contextlib.suppress(OSError):  # a broken module or missing library
+                    ctypes.CDLL(name, mode=os.RTLD_LAZY)
             with os.fdopen(writer, "w") as pipe:
                 json.dump(_list_loaded_objects(), pipe)
         finally:
@@ -409,7 +410,7 @@ def _find_needed_libraries(
         loaded: list[str] = json.loads(pipe.read() or "[]")
     os.waitpid(pid, 0)
     if not loaded:
-        raise OSError("cannot determine which shared libraries the interpreter needs")
+        raise OSError("cannot list the shared libraries of the interpreter: the process that loads them failed")
     roots = tuple(f"{folder}/" for folder in folders)
     package_files = set(map(os.path.realpath, copied))
     libraries = [
@@ -426,7 +427,7 @@ def _find_needed_libraries(
     for name, location in locations.items():
         if _SYSTEM_FOLDER.fullmatch(os.path.dirname(location)):
             sources[location] = name
-        else:  # the loader always searches this folder
+        else:  # moved to a folder that the loader always searches
             sources[f"{system}/{os.path.basename(name)}"] = name
             foreign.append(os.path.basename(name))
     for loader in list_loader_paths():
@@ -434,29 +435,22 @@ def _find_needed_libraries(
     return sources, [f"{system}/{name}" for name in foreign]
 
 
-def _load(path: str) -> None:
-    try:
-        ctypes.CDLL(path, mode=os.RTLD_LAZY)
-    except OSError:  # a broken module
-        return
-
-
-class _Info(ctypes.Structure):
+class _DlPhdrInfo(ctypes.Structure):
     """The beginning of struct dl_phdr_info."""
 
     _fields_ = [("address", ctypes.c_void_p), ("name", ctypes.c_char_p)]
 
 
 def _list_loaded_objects() -> list[str]:
-    """Return the absolute paths of this process's shared objects, with links unresolved."""
+    """Return the absolute, unresolved paths of this process's shared objects."""
     names: list[str] = []
 
-    def record(info: "ctypes._Pointer[_Info]", _size: int, _data: int) -> int:
+    def record(info: "ctypes._Pointer[_DlPhdrInfo]", _size: int, _data: int) -> int:
         name = os.fsdecode(info.contents.name or b"")
         if name.startswith("/"):
             names.append(name)
         return 0
 
-    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Info), ctypes.c_size_t, ctypes.c_void_p)
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_DlPhdrInfo), ctypes.c_size_t, ctypes.c_void_p)
     ctypes.CDLL(None).dl_iterate_phdr(kind(record), None)
     return names

@@ -1,7 +1,7 @@
 """Interactive cases: a program and its referee run concurrently, and the output of each is the input of the other.
 
-The first failure decides: an early rejection by the referee, or a failure of the program. The judge forwards the
-program's output to the referee, and counts its bytes.
+The first failure decides the verdict: an early rejection by the referee, or a failure of the program. The judge
+forwards the program's output to the referee, and counts its bytes.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ from sandbox.suite import Referee
 
 Result = TypeVar("Result")
 
-WALL_FACTOR = 3  # total wall time of a program that waits for its referee, as a multiple of its limit
-# The referee's time limit, as a multiple of the program's. The program times out first even with a twentieth of a
+WALL_FACTOR = 3  # total wall time of a program, with its waits for the referee, as a multiple of its limit
+# The referee's wall time limit, as a multiple of the program's. The program times out first even with a twentieth of a
 # processor, since 3 * 7 > 20.
 REFEREE_FACTOR = 7
-REFEREE_GRACE_SECONDS = 30  # added to the referee's time limit
-REFEREE_EXIT_SECONDS = 1  # time for a referee to exit after the end of the program's budget
-_REFEREE_CPU_SECONDS = 10  # added to a program's wall time
+REFEREE_GRACE_SECONDS = 30  # added to the referee's wall time limit
+REFEREE_EXIT_SECONDS = 1  # grace period for a referee to exit after the submission's budget
+_REFEREE_CPU_SECONDS = 10  # CPU time of the referee, in addition to the program's wall time limit
 _CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A program, its referee or its tests, with its runner."""
+    """One side of an interaction: a program, its referee or its tests."""
 
     run_spec: RunSpec
     compiled: CompiledProgram
@@ -52,7 +52,7 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class InteractionResult:
-    """The results of a program and its referee.
+    """The results of a program, and of its referee or tests.
 
     output_exceeded  whether the program exceeded its output limit
     program_output   the program's complete output; empty if longer than MAX_OUTPUT_BYTES
@@ -69,7 +69,7 @@ class InteractionResult:
 
     @property
     def referee_extra_seconds(self) -> float:
-        """Seconds for which the referee was busy after the program's end."""
+        """Wall seconds of the referee after the program's end."""
         return max(0.0, self.referee.result.wall_seconds - self.program.result.wall_seconds)
 
 
@@ -82,7 +82,7 @@ def run_interactive(
 ) -> CaseRun:
     """Run a program connected to its referee; return the program's run and the ruling.
 
-    remaining_seconds      the rest of the submission's budget
+    remaining_seconds      the remaining time budget of the submission
     is_sound(cpu_seconds)  runs a failed referee on trusted input; returns whether it gives a ruling within this CPU
                            time (None for no limit)
 
@@ -96,7 +96,7 @@ def run_interactive(
     counterpart = counterpart.with_time_limits(
         min(timeout_seconds, remaining_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
-    ended = retry_lost(lambda: prepare_zygotes(program, counterpart) or run_connected(program, counterpart))
+    ended = retry_lost_run(lambda: prepare_zygotes(program, counterpart) or run_connected(program, counterpart))
     result, referee_run = ended.program.result, ended.referee.result
     if ended.output_exceeded:
         return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
@@ -115,12 +115,12 @@ def run_interactive(
 
 
 def run_scripted(text: bytes, counterpart: Participant) -> RunResult:
-    """Run a referee with a fixed input, discard its output, and return its result. Raises ExecutionLost."""
-    return retry_lost(lambda: prepare_zygotes(counterpart) or _run_against_script(text, counterpart)).result
+    """Run a referee with this input, discard its output, and return its result. Raises ExecutionLost."""
+    return retry_lost_run(lambda: prepare_zygotes(counterpart) or _run_against_script(text, counterpart)).result
 
 
-def retry_lost(attempt: Callable[[], Result | LostRun]) -> Result:
-    """Retry a lost run. Raises ExecutionLost if every attempt is lost."""
+def retry_lost_run(attempt: Callable[[], Result | LostRun]) -> Result:
+    """Repeat a run until it is not lost, and return its result. Raises ExecutionLost after MAX_ATTEMPTS."""
     lost = LostRun("")
     for _ in range(MAX_ATTEMPTS):
         ended = attempt()
@@ -131,10 +131,7 @@ def retry_lost(attempt: Callable[[], Result | LostRun]) -> Result:
 
 
 def prepare_zygotes(*participants: Participant) -> LostRun | None:
-    """Start the required zygotes; return the reason if one is lost, else None.
-
-    Call it in a long-lived thread, since a zygote exits with the thread that started it.
-    """
+    """Start the required zygotes, since a start would delay the interaction; return a LostRun if one is lost."""
     try:
         for participant in participants:
             participant.runner.prepare_zygote(participant.run_spec)
@@ -146,8 +143,8 @@ def prepare_zygotes(*participants: Participant) -> LostRun | None:
 def _run_against_script(text: bytes, counterpart: Participant) -> FinishedRun | LostRun:
     (referee_reads, judge_writes), (judge_reads, referee_writes) = os.pipe(), os.pipe()
     threads = [
-        Thread(target=_write_text, args=(judge_writes, text), daemon=True),
-        Thread(target=_drain, args=(judge_reads,), daemon=True),
+        Thread(target=_write_and_close, args=(judge_writes, text), daemon=True),
+        Thread(target=_drain_and_close, args=(judge_reads,), daemon=True),
     ]
     for thread in threads:
         thread.start()
@@ -159,16 +156,16 @@ def _run_against_script(text: bytes, counterpart: Participant) -> FinishedRun | 
 
 
 def run_connected(program: Participant, counterpart: Participant) -> InteractionResult | LostRun:
-    """Run both until they exit. Raises KilledExternally."""
+    """Run both, connected by pipes, until they exit. Raises KilledExternally."""
     (program_reads, referee_writes), (judge_reads, program_writes), (referee_reads, judge_writes) = (
         os.pipe(),
         os.pipe(),
         os.pipe(),
     )
     for descriptor in (program_reads, program_writes, referee_reads, referee_writes):
-        os.fchmod(descriptor, 0o666)  # for a program that opens /dev/stdin
-    # Prevents a SIGPIPE for the referee after the program's exit. Reopened, not duplicated: the program could make a
-    # duplicate non-blocking.
+        os.fchmod(descriptor, 0o666)  # a program with another uid may open /dev/stdin
+    # An open reader prevents SIGPIPE in the referee after the program's exit. It is not a duplicate, which the program
+    # could make non-blocking.
     idle_reader = os.open(f"/proc/self/fd/{program_reads}", os.O_RDONLY | os.O_CLOEXEC)
     referee_runs: list[FinishedRun | LostRun] = []
     failures: list[BaseException] = []
@@ -177,7 +174,7 @@ def run_connected(program: Participant, counterpart: Participant) -> Interaction
     def run_referee() -> None:
         try:
             referee_runs.append(counterpart.attempt(StdioPipes(referee_reads, referee_writes)))
-        except BaseException as error:  # the main thread raises it
+        except BaseException as error:  # for the main thread to raise
             failures.append(error)
 
     max_bytes = program.run_spec.run_params.output_bytes
@@ -190,7 +187,7 @@ def run_connected(program: Participant, counterpart: Participant) -> Interaction
     try:
         result = program.attempt(StdioPipes(program_reads, program_writes))
     finally:
-        _drain(idle_reader)
+        _drain_and_close(idle_reader)
         for thread in threads:
             thread.join()
     if failures:
@@ -202,9 +199,10 @@ def run_connected(program: Participant, counterpart: Participant) -> Interaction
 
 
 def _forward(source: int, sink: int, max_bytes: int) -> tuple[bool, bytes]:
-    """Forward data until EOF or a broken pipe; return whether it exceeded the limit, and the data if it is short.
+    """Forward data until EOF, EPIPE or the limit, then close both descriptors.
 
-    Copies the data: splice would preserve packet boundaries, and the program could change its pages afterwards.
+    Returns whether the data exceeded max_bytes, and the data; b"" if longer than MAX_OUTPUT_BYTES. Does not use splice:
+    it preserves packet boundaries, and the program could change spliced pages.
     """
     n_bytes, output = 0, b""
     try:
@@ -212,45 +210,45 @@ def _forward(source: int, sink: int, max_bytes: int) -> tuple[bool, bytes]:
             while n_bytes <= max_bytes and (chunk := os.read(source, _CHUNK_BYTES)):
                 n_bytes += len(chunk)
                 output = output + chunk if n_bytes <= MAX_OUTPUT_BYTES else b""
-                _write(sink, chunk)
+                _write_all(sink, chunk)
     finally:
         os.close(sink)
         os.close(source)
     return n_bytes > max_bytes, output
 
 
-def _write_text(sink: int, text: bytes) -> None:
+def _write_and_close(pipe_fd: int, data: bytes) -> None:
     with contextlib.suppress(BrokenPipeError):
-        _write(sink, text)
-    os.close(sink)
+        _write_all(pipe_fd, data)
+    os.close(pipe_fd)
 
 
-def _drain(source: int) -> None:
-    while os.read(source, _CHUNK_BYTES):
+def _drain_and_close(pipe_fd: int) -> None:
+    while os.read(pipe_fd, _CHUNK_BYTES):
         pass
-    os.close(source)
+    os.close(pipe_fd)
 
 
-def _write(sink: int, text: bytes) -> None:
-    while text:
-        text = text[os.write(sink, text) :]
+def _write_all(pipe_fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(pipe_fd, data) :]
 
 
 def _reconcile_runs(
     result: RunResult, referee_run: RunResult, referee_first: bool, limit_seconds: float, referee_spec: Referee
 ) -> tuple[RunResult, referee.RefereeResult | None]:
-    """Return the program's run, adjusted for its verdict, and the referee's ruling; None if the run decides.
+    """Return the program's run and the referee's ruling; None for a ruling if the run alone decides.
 
-    Raises RefereeError.
+    After an early rejection, the run is a successful exit, so that the ruling decides. Raises RefereeError.
     """
-    ended_well = result.outcome is Outcome.EXITED and result.exit_code == 0
-    if not referee_first and referee.has_hit_eof(referee_run, referee_spec):  # the program's output ended too early
-        return result, referee.RefereeResult(0.0, "the program ended before the referee") if ended_well else None
-    if ended_well:
+    has_succeeded = result.outcome is Outcome.EXITED and result.exit_code == 0
+    if not referee_first and referee.has_hit_eof(referee_run, referee_spec):
+        return result, referee.RefereeResult(0.0, "the program ended before the referee") if has_succeeded else None
+    if has_succeeded:
         return result, referee.read_result(referee_run, referee_spec)
     if referee_first:
         ruling = referee.read_result(referee_run, referee_spec)
-        if ruling.score < 1:  # the program's outcome after a rejection does not matter
+        if ruling.score < 1:
             return replace(result, outcome=Outcome.EXITED, exit_code=0), ruling
     if _has_referee_stalled(result, referee_run, limit_seconds):
         raise RefereeError(f"it used {referee_run.cpu_seconds:.1f} s of CPU time while the program waited")

@@ -1,4 +1,4 @@
-"""Diagnosis of the machine's settings that prevent a level of isolation."""
+"""Diagnosis of a machine's settings that prevent a level of isolation."""
 
 import os
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from pathlib import Path
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES
 
 _CAP_SYS_ADMIN = 1 << 21
-# Settings that can deny user namespaces to ordinary users: name -> the denying value.
+# Settings that can deny user namespaces to ordinary users: name -> value that denies them.
 _USERNS_SETTINGS = {"kernel.unprivileged_userns_clone": "0", "kernel.apparmor_restrict_unprivileged_userns": "1"}
 
 
-def explain_refusal(level: str, error: str) -> str:
-    """Explain why this machine lacks a level of isolation, by the failed call and the settings that may cause it."""
+def explain_missing_level(level: str, error: str) -> str:
+    """Append the settings that may prevent a level of isolation to the error of a failed call."""
     found = list({NAMESPACES: _find_namespace_obstacles, LANDLOCK: _find_landlock_obstacles}[level]())
     return f"{error} (found: {'; '.join(found)})" if found else error
 
@@ -21,9 +21,9 @@ def _find_namespace_obstacles() -> Iterator[str]:
     if _read_setting("user.max_user_namespaces") == "0":
         yield "user.max_user_namespaces is 0; type: sysctl user.max_user_namespaces=10000"
     if not _read_status("CapEff", 16) & _CAP_SYS_ADMIN:
-        for name, refuses in _USERNS_SETTINGS.items():
-            if _read_setting(name) == refuses:
-                yield f"{name} is {refuses}; type: sysctl {name}={1 - int(refuses)}"
+        for name, denying_value in _USERNS_SETTINGS.items():
+            if _read_setting(name) == denying_value:
+                yield f"{name} is {denying_value}; type: sysctl {name}={1 - int(denying_value)}"
     yield from _find_filter_obstacles()
     masked = [line.split()[4] for line in _read("/proc/self/mountinfo").splitlines() if " /proc/" in line]
     if masked:
@@ -34,7 +34,7 @@ def _find_landlock_obstacles() -> Iterator[str]:
     modules = _read("/sys/kernel/security/lsm").strip()
     release = os.uname().release
     if tuple(int("".join(filter(str.isdigit, part)) or 0) for part in release.split(".")[:2]) < (5, 13):
-        yield f"Linux {release}, and Landlock needs 5.13"
+        yield f"Linux {release} has no Landlock, which requires 5.13"
     elif modules and "landlock" not in modules.split(","):
         yield f"Landlock is not among the kernel's security modules: boot with lsm=landlock,{modules}"
     else:
@@ -43,7 +43,7 @@ def _find_landlock_obstacles() -> Iterator[str]:
 
 def _find_filter_obstacles() -> Iterator[str]:
     if _read_status("Seccomp", 10) == 2:
-        yield "a seccomp filter on this process, such as a container's"
+        yield "a seccomp filter applies to this process, such as a container's"
 
 
 def _read_setting(name: str) -> str:

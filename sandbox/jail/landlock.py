@@ -1,17 +1,17 @@
-"""Landlock rulesets: a process can irreversibly restrict its own file accesses, signals and sockets, unprivileged.
+"""Landlock rulesets, by which an unprivileged process irreversibly restricts its own accesses.
 
-Each run enters its own domain (child.py), which denies every access without a grant, including /proc. Processes in the
-domain cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter (seccomp.py) denies accesses that
-the kernel's ABI does not cover.
+Each run enters its own Landlock domain (child.py), which denies all file accesses without a grant, even below /proc.
+Processes in the domain cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter (seccomp.py)
+denies accesses that the kernel's ABI version cannot restrict.
 
-    ABI   Linux   adds
+    ABI   Linux   restricts
     1     5.13    opening, executing, making and removing files
-    2     5.19    moving and linking files between folders; denied before
+    2     5.19    moving and linking files between folders, which ABI 1 always denies
     3     6.2     truncating files
     4     6.7     TCP
-    5     6.10    requests to devices
+    5     6.10    ioctl on devices
     6     6.12    signals, and abstract Unix sockets
-    7     6.15    silence in the audit log
+    7     6.15    the audit log (no messages)
 """
 
 import contextlib
@@ -29,8 +29,8 @@ _NO_LOG_FLAG = 1  # flag of landlock_restrict_self: no denials in the audit log
 _EXECUTE, _WRITE, _READ_FILE, _READ_FOLDER = 0x1, 0x2, 0x4, 0x8
 _MAKE_DEVICES = 0x40 | 0x800
 _TRUNCATE, _DEVICE_REQUESTS = 0x4000, 0x8000
-_FILE_RULE_RIGHTS = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE  # rights that a rule for a single file may have
-_FILE_RIGHTS = (0x1FFF, 0x3FFF, 0x7FFF, 0x7FFF, 0xFFFF)  # all rights of ABI 1, 2, 3, 4, and of 5 and later
+_FILE_RULE_RIGHTS = _EXECUTE | _WRITE | _READ_FILE | _TRUNCATE  # rights permitted in a rule for a single file
+_FILE_RIGHTS = (0x1FFF, 0x3FFF, 0x7FFF, 0x7FFF, 0xFFFF)  # all file rights of ABI 1, 2, 3, 4, and of 5 and later
 _TCP, _SCOPES = 0x3, 0x3
 _TCP_ABI, SIGNALS_ABI, _SILENT_ABI = 4, 6, 7
 TRUNCATING_ABI = 3
@@ -49,9 +49,9 @@ def read_abi() -> int:
 def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int:
     """Return the descriptor of a ruleset that grants only these accesses. Raises OSError.
 
-    version    the ABI to use, at most the kernel's
-    readable   files and folders to read and execute
-    writable   folder with all accesses
+    version    the ABI version, at most the kernel's
+    readable   paths of files and folders to read and execute
+    writable   path of the folder with all accesses
     """
     handled = _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]
     attributes = struct.pack("Q", handled)

@@ -1,7 +1,7 @@
 """Wrappers for system calls that the standard library lacks; each raises OSError.
 
-They use ctypes.PyDLL, which holds the GIL: the callers are single-threaded, and some calls return in a forked child,
-where reacquiring the GIL would deadlock. After embed_syscall_key, calls reserved for the zygote carry the key.
+They use ctypes.PyDLL, which holds the GIL: some calls return in a forked child, where reacquiring the GIL would
+deadlock. After embed_syscall_key, reserved calls carry the key (syscall_key.py).
 """
 
 import ctypes
@@ -96,7 +96,7 @@ _keyed_fork: "PreparedSyscall | None" = None
 
 
 def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
-    """Pass this key in all later reserved calls. forks: whether forks are reserved, too. Raises OSError."""
+    """Pass this key in all later reserved calls. forks: whether forks also need the key. Raises OSError."""
     global _key, _syscall, _keyed_fork
     _key, _syscall = key, key.call
     if forks:
@@ -105,7 +105,7 @@ def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
 
 
 def get_thread_id_address() -> int:
-    """Return the address of libc's thread id, which a fork must update.
+    """Return the address at which libc stores the thread id, for clone to update.
 
     Raises OSError if the kernel lacks CONFIG_CHECKPOINT_RESTORE.
     """
@@ -115,7 +115,7 @@ def get_thread_id_address() -> int:
 
 
 def destroy_key() -> None:
-    """Destroy this process's copy of the key. Do not make reserved calls afterwards."""
+    """Destroy this process's copy of the key, if any; reserved calls are then no longer possible."""
     if _key is not None:
         _key.destroy()
 
@@ -136,7 +136,7 @@ def _call_named(call_name: str, number: int, *arguments: int) -> int:
 
 
 class PreparedSyscall:
-    """A system call prepared before a fork and made after it, since a child should write to few copy-on-write pages.
+    """A system call with its arguments, prepared before a fork to reduce copy-on-write page faults in the child.
     Passes arguments of type bytes by address."""
 
     __slots__ = ("_arguments", "_buffers", "_number")
@@ -175,13 +175,13 @@ def prepare_setsid() -> PreparedSyscall:
     return PreparedSyscall(_SYS_SETSID)
 
 
-def prepare_setuid(number: int) -> list[PreparedSyscall]:
-    """Prepare the calls that change to this user and group; from uid 0, they drop all capabilities."""
-    return [PreparedSyscall(call, number, number, number) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
+def prepare_setuid(uid: int) -> list[PreparedSyscall]:
+    """Prepare the calls that change uid and gid to this number; a change from uid 0 drops all capabilities."""
+    return [PreparedSyscall(call, uid, uid, uid) for call in (_SYS_SETRESGID, _SYS_SETRESUID)]
 
 
 def prepare_capability_drop() -> list[PreparedSyscall]:
-    """Prepare the calls that drop all capabilities, including ambient ones, and keep the user."""
+    """Prepare the calls that drop all capabilities, including ambient ones, without a change of uid."""
     return [
         PreparedSyscall(_SYS_PRCTL, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL),
         PreparedSyscall(_SYS_CAPSET, struct.pack("Ii", _CAPABILITY_VERSION_3, 0), bytes(24)),
@@ -189,15 +189,14 @@ def prepare_capability_drop() -> list[PreparedSyscall]:
 
 
 def enable_malloc_trim() -> None:
-    """Fix malloc's trim threshold, so that libc returns freed memory to the kernel. By default, the threshold adapts
-    and grows up to 64 MB."""
+    """Make libc return freed memory to the kernel. Sets malloc's trim threshold, which otherwise grows up to 64 MB."""
     mallopt = getattr(_libc, "mallopt", None)
     if mallopt is not None:  # only glibc has it
         mallopt(_M_TRIM_THRESHOLD, 128 << 10)
 
 
 def fork() -> int:
-    """Fork the calling, single-threaded process without running Python's at-fork handlers."""
+    """Fork this single-threaded process without Python's at-fork handlers."""
     if _keyed_fork is not None:
         return _keyed_fork()
     return _check(_fork(), "fork") if _fork is not None else os.fork()
@@ -215,8 +214,8 @@ _pause = ctypes.cast(_libc.pause, ctypes.c_void_p)
 def clone_stub() -> int:
     """Start a process that shares this one's memory and sleeps until a signal kills it; return its pid.
 
-    It runs libc's pause() on a static stack, so only one may exist at a time. Without a copy of the page table, it
-    costs a tenth of a fork.
+    It runs libc's pause() on a static stack, so only one may exist at a time. It costs a tenth of a fork, which would
+    copy the page table.
     """
     top = (ctypes.addressof(_stub_stack) + len(_stub_stack)) & ~15
     if _keyed_fork is None:
@@ -229,8 +228,8 @@ def unshare(flags: int) -> None:
     _call_named("unshare", _SYS_UNSHARE, flags)
 
 
-def setns(fd: int, kind: int) -> None:
-    _call_named("setns", _SYS_SETNS, fd, kind)
+def setns(fd: int, flags: int) -> None:
+    _call_named("setns", _SYS_SETNS, fd, flags)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
@@ -244,9 +243,9 @@ def unmount(target: str) -> None:
     _call_named(f"umount {target}", _SYS_UMOUNT2, ctypes.cast(text, ctypes.c_void_p).value or 0, MNT_DETACH)
 
 
-def kill(pid: int, number: int) -> None:
+def kill(pid: int, signal_number: int) -> None:
     """Send a signal like os.kill, but by a reserved call."""
-    _call_named("kill", _SYS_KILL, pid, number)
+    _call_named("kill", _SYS_KILL, pid, signal_number)
 
 
 def pidfd_open(pid: int) -> int:
@@ -260,15 +259,15 @@ def chmod(path: str, mode: int, folder: int) -> None:
 
 
 def list_directory(descriptor: int, page: mmap.mmap) -> int:
-    """Read directory entries (struct linux_dirent64) of a descriptor into a page; return their size, 0 at the end."""
+    """Read directory entries (struct linux_dirent64) into a page; return their size in bytes, 0 at the end."""
     start = ctypes.addressof(ctypes.c_char.from_buffer(page))
     return make_system_call(_SYS_GETDENTS64, descriptor, start, len(page))
 
 
-def set_fsuid_fsgid(number: int) -> None:
-    """Set the user and group for file accesses. Needs CAP_SETUID and CAP_SETGID."""
+def set_fsuid_fsgid(uid: int) -> None:
+    """Set the uid and gid for file accesses to the same number. Requires CAP_SETUID and CAP_SETGID."""
     for call in (_SYS_SETFSGID, _SYS_SETFSUID):
-        make_system_call(call, number)
+        make_system_call(call, uid)
 
 
 def set_nice(which: int, who: int, nice: int) -> None:
@@ -277,8 +276,9 @@ def set_nice(which: int, who: int, nice: int) -> None:
 
 
 def set_scheduler_slice(seconds: float) -> None:
-    """Set the scheduler slice of the calling thread, not of its forks. A short slice reduces wakeup latency on a busy
-    machine. Has no effect before Linux 6.12.
+    """Set the scheduler slice of the calling thread, not of its forks. Has no effect before Linux 6.12.
+
+    A short slice reduces the thread's wakeup latency on a busy machine.
     """
     nice, nanoseconds = os.getpriority(os.PRIO_PROCESS, 0), int(seconds * 1e9)
     size = struct.calcsize("IIQiIQQQ")
@@ -289,11 +289,11 @@ def set_scheduler_slice(seconds: float) -> None:
 
 def make_readonly(target: str, *, nodev: bool) -> None:
     """Make a bind mount and all mounts below it read-only, nosuid and, optionally, nodev."""
-    flags = MS_RDONLY | MS_NOSUID | (MS_NODEV if nodev else 0)  # the attribute bits have the same values
+    flags = MS_RDONLY | MS_NOSUID | (MS_NODEV if nodev else 0)  # equal to the MOUNT_ATTR_* flags
     attributes = struct.pack("QQQQ", flags, 0, 0, 0)
     if _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE, attributes, 32) == 0:
         return
-    # Before Linux 5.12. A user namespace may not clear flags of the source (ST_* = MS_*).
+    # Before Linux 5.12. A user namespace may not clear flags of the source. ST_* and MS_* have the same values.
     kept = os.statvfs(target).f_flag & (MS_NODEV | MS_NOEXEC | MS_NOSUID)
     mount(None, target, None, MS_REMOUNT | MS_BIND | flags | kept)
 
@@ -311,7 +311,7 @@ def prctl(option: int, *arguments: int) -> int:
 
 
 def list_capabilities() -> range:
-    """Return the numbers of the kernel's capabilities."""
+    """Return the numbers of all capabilities that the kernel supports."""
     count = 0
     while _libc.prctl(PR_CAPBSET_READ, ctypes.c_ulong(count), 0, 0, 0) >= 0:
         count += 1
@@ -319,7 +319,7 @@ def list_capabilities() -> range:
 
 
 def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = None) -> None:
-    """Set the capability sets of the calling process. mask: permitted ones; effective: None for the same."""
+    """Set the capability sets of this process. mask: permitted set; effective: effective set, None for `mask`."""
     header = struct.pack("Ii", _CAPABILITY_VERSION_3, 0)
     sets = (mask if effective is None else effective, mask, inheritable)
     data = b"".join(struct.pack("III", *(bits >> shift & 0xFFFFFFFF for bits in sets)) for shift in (0, 32))
@@ -329,7 +329,7 @@ def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = No
 
 
 def make_capabilities_ambient() -> None:
-    """Make every capability of the calling process ambient, so that execve preserves it."""
+    """Make all capabilities of this process ambient, so that execve preserves them."""
     everything = (1 << len(list_capabilities())) - 1
     set_capabilities(everything, everything)
     for capability in list_capabilities():

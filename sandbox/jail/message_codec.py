@@ -1,8 +1,8 @@
 """Encoding of requests to a worker, and of its responses.
 
-Requests are pickles, since a worker trusts its caller. Responses are not, since a hostile program may control its
+Requests are pickles, since a worker trusts its caller. Responses are not, since a hostile program might control its
 worker. A response consists of numbers in a fixed layout, and strings with their lengths. The caller decodes it as the
-expected type; any other bytes raise ValueError.
+expected type; malformed bytes raise ValueError.
 
     kind, size of the numbers, number of strings | size of each string | numbers | strings
 """
@@ -23,11 +23,11 @@ from sandbox.suite import Suite
 _KINDS = ("layers", "error", "RunResult", "Judgement")
 _LAYERS, _ERROR, _RUN_RESULT, _JUDGEMENT = range(len(_KINDS))
 _MAX_ERROR_CHARS = 10_000
-_MAX_CACHED_BYTES = 8 << 20  # of encoded suites
+_MAX_CACHED_BYTES = 8 << 20  # total size of cached suites
 _HEAD_STRUCT = struct.Struct("<BII")
-_RUN_STRUCT = struct.Struct("<Bi3d?")  # outcome, exit code, CPU seconds, wall seconds, megabytes, whether it returned
+_RUN_STRUCT = struct.Struct("<Bi3d?")  # outcome, exit code, CPU seconds, wall seconds, memory in MB, has_returned
 _JUDGEMENT_STRUCT = struct.Struct("<BI")  # verdict, number of cases in the suite
-_CASE_STRUCT = struct.Struct("<B4d")  # verdict, CPU seconds, wall seconds, megabytes, partial credit
+_CASE_STRUCT = struct.Struct("<B4d")  # verdict, CPU seconds, wall seconds, memory in MB, partial credit
 _VERDICTS, _OUTCOMES = tuple(Verdict), tuple(Outcome)
 _ERRORS: dict[str, type[Exception]] = {
     kind.__name__: kind
@@ -49,14 +49,14 @@ class _EncodedSuites:
     """A cache of pickled suites, since many programs share a suite. Thread-safe."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id, unique while this cache references the suite
+        self._entries: dict[int, tuple[Suite, bytes]] = {}  # by id(suite), unique while the entry references the suite
         self._n_bytes = 0
 
     def get(self, suite: Suite) -> bytes:
         if entry := self._entries.get(id(suite)):
             return entry[1]
         encoded = pickle.dumps(suite, protocol=5)
-        # No lock, since a fork might leave it locked; a race costs only another pickling.
+        # Without a lock, which a fork could copy in locked state; a race only pickles a suite twice.
         if self._n_bytes + len(encoded) > _MAX_CACHED_BYTES:
             self._entries, self._n_bytes = {}, 0
         if len(encoded) <= _MAX_CACHED_BYTES:
@@ -140,7 +140,7 @@ def _decode(expected: int, decode: Callable[[bytes, list[bytes]], Any], data: by
             strings.append(data[end : end + length])
             end += length
         if end != len(data):
-            raise ValueError(f"its numbers and strings have {end} bytes, the message {len(data)}")
+            raise ValueError(f"it has {len(data)} bytes, but its numbers and strings end at {end}")
         if kind == _ERROR:
             name, message = strings
             return _ERRORS[name.decode()](_to_text(message))
@@ -156,7 +156,7 @@ def _decode_judgement(numbers: bytes, strings: list[bytes]) -> Judgement:
     rows = list(_CASE_STRUCT.iter_unpack(numbers[_JUDGEMENT_STRUCT.size :]))
     n_run, texts = len(rows), [_to_text(string) if string else "" for string in strings]
     if not 1 <= n_run <= n_cases or len(texts) not in (n_run, 2 * n_run):
-        raise ValueError(f"{n_run} of {n_cases} cases, with {len(texts)} texts")
+        raise ValueError(f"it has results of {n_run} of {n_cases} cases, and {len(texts)} texts")
     cases = []
     for (index, cpu_seconds, wall_seconds, memory_mb, partial), detail in zip(rows, texts, strict=False):
         if not isfinite(cpu_seconds + wall_seconds + memory_mb + partial):

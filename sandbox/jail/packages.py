@@ -5,17 +5,18 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # preloaded for a program that imports no other package
+NUMPY_PRELOADS = ("numpy", "numpy.linalg")  # preloaded modules of a program that needs no other package
 EXCLUDED = re.compile(r"tests?|include|.*\.(opt-[12]\.pyc|pyi|a|h)")
-_UNUSABLE_FILES = re.compile(r".*\.(pth|pyc|egg-link)")  # .pth files have no effect; .pyc files contain old paths
-_METADATA_FILES = ("METADATA", "entry_points.txt")  # other files reveal details of the installation
+# .pth files have no effect in the image; .pyc files contain paths of the machine.
+_UNUSABLE_FILES = re.compile(r".*\.(pth|pyc|egg-link)")
+_METADATA_FILES = ("METADATA", "entry_points.txt")  # other metadata reveals details of the machine
 
 
 @dataclass(frozen=True, slots=True)
 class JailPackages:
     """The packages for programs, and the modules that their zygote preloads.
 
-    trees              folders to copy completely, such as numpy's without requested packages: name -> path
+    trees              package folders to copy completely: name -> path; only numpy's, if the user requests no packages
     distributions      paths of .dist-info folders of installed distributions, whose RECORD lists the files to copy
     modules            importable names; a program gets the packages if its source contains one of them
     preloaded_modules  modules that the zygote imports before any program starts
@@ -41,11 +42,11 @@ class JailPackages:
 
 
 def list_distribution_files(distribution: str) -> list[str]:
-    """Return the files of a distribution for programs, relative to its installation folder; empty without a RECORD.
+    """Return the files of a distribution that programs may use, as paths relative to its parent folder.
 
-    distribution: path of its .dist-info folder
+    distribution: path of its .dist-info folder. Returns an empty list without a RECORD.
     """
-    from importlib.metadata import PathDistribution  # slow to import, and most workers never need it
+    from importlib.metadata import PathDistribution  # a slow import, which most workers never need
 
     folder = Path(distribution)
     listed = PathDistribution(folder).files or []

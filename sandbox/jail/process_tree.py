@@ -1,4 +1,4 @@
-"""Resource usage of a run's processes, and their end where there is no pid namespace."""
+"""Resource usage of a run's processes, and SIGKILL of all of them without a pid namespace."""
 
 import contextlib
 import mmap
@@ -12,15 +12,15 @@ from sandbox.jail import linux
 from sandbox.jail.child import RunParams
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_TICKS_SECONDS = 0.025  # time within which the kernel updates the counters of a running thread
+_TICKS_SECONDS = 0.025  # maximum interval at which the kernel updates the counters of a running thread
 _STAT_FIELDS = 22
-_USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # indices of these fields
-_MAX_WATCHED_THREADS = 4  # threads whose wait times the zygote can read in time on a busy machine
-_NICE_THRESHOLD = 32  # processes and threads above which a run in a cgroup gets a lower priority than the zygote
-_NICE_INCREMENT = 10  # added to its niceness: a ninth of the zygote's weight
+_USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # indices of fields returned by _read_stat
+_MAX_WATCHED_THREADS = 4  # maximum number of threads whose wait times a busy machine permits to read in time
+_NICE_THRESHOLD = 32  # threads above which a run in a cgroup gets a lower priority than the zygote
+_NICE_INCREMENT = 10  # added to the run's niceness: a ninth of the zygote's scheduler weight
 _SLACK_MB = 16  # allowance for memory shared with the zygote
 _MAX_SCAN_SECONDS = 1.0  # wall time limit of a scan of a run's processes
-_MAX_SCAN_CPU_SECONDS = 0.1  # its CPU time limit; on a busy machine, most of the wall time is waiting
+_MAX_SCAN_CPU_SECONDS = 0.1  # CPU time limit of a scan; on a busy machine, most of its wall time is waiting
 _REMEASURE_FACTOR = 10  # interval between measurements of shared memory, as a multiple of their CPU time
 
 
@@ -37,12 +37,12 @@ class ProcessTree:
     """The processes of the run in progress.
 
     proc            descriptor of /proc
-    owns_namespace  True if the run is all other processes of the zygote's pid namespace, False if it is all descendants
-                    of the zygote, a subreaper
-    uid             the uid of exactly the run's processes; None without such a uid
+    owns_namespace  whether the run consists of all other processes of the zygote's pid namespace; otherwise, it
+                    consists of all descendants of the zygote, a subreaper
+    uid             uid that only the run's processes have; None if they share one
     counters        counters of the cgroup of the zygote and the run; None without a cgroup
 
-    Program-controlled data, such as process names, never enters memory that later runs inherit.
+    Data that a program controls, such as process names, never enters memory that later runs inherit.
     """
 
     def __init__(self, proc: int, *, owns_namespace: bool, uid: int | None, counters: CgroupCounterFds | None) -> None:
@@ -52,46 +52,47 @@ class ProcessTree:
         self._counters = counters
         self._initial_cpu_seconds = 0.0
         self._initial_oom_kills = b""
-        self._waits_unknown = False  # result of the last check
-        self._last_check = 0.0  # its monotonic time
-        self._next_measurement = 0.0  # earliest next measurement of shared memory, in monotonic seconds
+        # Times ending in _time are in monotonic seconds.
+        self._has_unknown_waits = False  # _has_unattributable_waits at the last check
+        self._last_check_time = 0.0
+        self._next_measurement_time = 0.0  # earliest next measurement of shared memory
         self._schedstat_fd = os.open("self/schedstat", os.O_RDONLY, dir_fd=proc)
-        self._own_wait_seconds = 0.0  # at the last response to a notification
+        self._own_wait_seconds = 0.0  # CPU wait of the zygote at its last response to a notification
         self._runnable_seconds = 0.0  # time with several processes, one of them runnable
         self._response_seconds = 0.0  # CPU waits of the zygote during the run's system calls, since the last check
-        self._sum_response_seconds = 0.0  # their sum, except while the run was runnable
+        self._sum_response_seconds = 0.0  # total of these waits, except while the run was runnable
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(mmap.MADV_DONTFORK)
 
     def begin_run(self) -> None:
         """Start counting CPU time and OOM kills."""
         self._initial_cpu_seconds, self._initial_oom_kills = self._read_cgroup_cpu_seconds(), self._read_oom_kills()
-        self._waits_unknown, self._last_check, self._runnable_seconds = False, time.monotonic(), 0.0
-        self._next_measurement = self._response_seconds = self._sum_response_seconds = 0.0
+        self._has_unknown_waits, self._last_check_time, self._runnable_seconds = False, time.monotonic(), 0.0
+        self._next_measurement_time = self._response_seconds = self._sum_response_seconds = 0.0
         self._own_wait_seconds = self._read_own_wait()
 
     def find_exceeded_limit(self, params: RunParams, deadline: float) -> str:
         """Return the limit that the run exceeds: "memory", "time", or "" if none.
 
-        In a cgroup, a kill by the OOM killer shows that a run exceeds its memory limit. Without a cgroup, this scans
-        the processes until the deadline (monotonic seconds), since a complete scan can take a minute.
+        In a cgroup, a run exceeds its memory limit if the OOM killer has killed a process. Without a cgroup, this
+        method scans the processes until the deadline (monotonic seconds), since a complete scan can take a minute.
         """
         if self._counters is not None:
             if int(os.pread(self._counters.tasks, 32, 0)) > _NICE_THRESHOLD:
                 self._lower_priority()
             now = time.monotonic()
             if self._owns_namespace and self._is_runnable():
-                self._runnable_seconds += now - self._last_check
+                self._runnable_seconds += now - self._last_check_time
             else:
                 self._sum_response_seconds += self._response_seconds
-            self._last_check, self._response_seconds = now, 0.0
+            self._last_check_time, self._response_seconds = now, 0.0
             exceeds_memory = self._read_oom_kills() != self._initial_oom_kills
             used_seconds = self.measure_cpu_seconds()
         else:
             deadline = min(deadline, time.monotonic() + _MAX_SCAN_SECONDS)
             pids = self._list_pids()
-            self._waits_unknown = self._has_unattributable_waits(pids)
-            # Parents before their children: otherwise the time of a child that exits meanwhile would count twice.
+            self._has_unknown_waits = self._has_unattributable_waits(pids)
+            # Read parents before children: otherwise the time of a child that exits in between would count twice.
             stats = [stat for stat in map(self._read_stat, _scan_until(deadline, pids)) if stat]
             used_seconds = sum(int(ticks) for stat in stats for ticks in stat[_USED_TICKS]) / _TICKS_PER_SECOND
             resident_kb = sum(int(stat[_RESIDENT_PAGES]) for stat in stats) * mmap.PAGESIZE >> 10
@@ -105,10 +106,11 @@ class ProcessTree:
     def _is_runnable(self) -> bool:
         """Return whether the run has several processes, one of them runnable."""
         pids = self._list_pids()
-        return len(pids) > 2 and any(self._read_stat(pid)[:1] == [b"R"] for pid in pids)  # the first is the run's init
+        # One of them is the run's init.
+        return len(pids) > 2 and any(self._read_stat(pid)[:1] == [b"R"] for pid in pids)
 
     def record_syscall_response(self) -> None:
-        """Record the zygote's wait for a processor before its response to a system call of the run."""
+        """Record the zygote's CPU wait before its response to a system call of the run."""
         waited_before, self._own_wait_seconds = self._own_wait_seconds, self._read_own_wait()
         self._response_seconds += self._own_wait_seconds - waited_before
 
@@ -116,9 +118,9 @@ class ProcessTree:
         return int(os.pread(self._schedstat_fd, 64, 0).split()[1]) / 1e9
 
     def _lower_priority(self) -> None:
-        """Lower the priority of the run's threads below the zygote's; the cgroup's share of the machine stays the same.
+        """Lower the priority of the run's threads below the zygote's, within the cgroup's share of the machine.
 
-        Has no effect without CAP_SYS_NICE if programs have their own uid.
+        Has no effect if programs have their own uid and the zygote lacks CAP_SYS_NICE.
         """
         nice = os.getpriority(os.PRIO_PROCESS, 0) + _NICE_INCREMENT
         if self._uid is not None:
@@ -147,13 +149,13 @@ class ProcessTree:
         return seconds - time.process_time()
 
     def measure_cpu_and_wait_seconds(self) -> tuple[float, float]:
-        """Return the run's CPU seconds, and the seconds for which other load delayed it.
+        """Return the run's CPU seconds, and the seconds by which other load delayed it.
 
-        The delay is the longest wait of a thread for a processor, minus possible waits for threads of the same run. The
-        kernel does not keep the waits of short-lived processes; they are estimated as the time with a runnable process,
+        The delay is the longest CPU wait of a thread, minus possible waits for threads of the same run. The kernel
+        discards the CPU waits of exited processes, so this method estimates them as the time with a runnable process,
         minus the CPU time. In a cgroup, the delay includes late responses of the zygote to the run's system calls.
         """
-        if self._waits_unknown:
+        if self._has_unknown_waits:
             return 0.0, 0.0
         pids = self._list_pids()
         threads = [(on_cpu, waited) for _, on_cpu, waited, _ in self._read_threads(pids)]
@@ -164,11 +166,11 @@ class ProcessTree:
         return used, max(0.0, external_wait, self._runnable_seconds - used) + self._sum_response_seconds
 
     def is_waiting_for_cpu(self) -> bool:
-        """Return whether a thread has been waiting for a processor for some milliseconds.
+        """Return whether a thread has been waiting for a processor for 25 ms.
 
-        measure_cpu_and_wait_seconds lacks this wait, since the kernel counts a wait only when it ends.
+        measure_cpu_and_wait_seconds excludes this wait, since the kernel counts a wait only when it ends.
         """
-        if self._waits_unknown:
+        if self._has_unknown_waits:
             return False
         pids = self._list_pids()
         if self._has_unattributable_waits(pids):
@@ -177,14 +179,14 @@ class ProcessTree:
         before = set(self._read_threads(pids))
         time.sleep(_TICKS_SECONDS)
         if self.measure_cpu_seconds() - used > time.monotonic() - started:
-            return False  # its threads compete with one another
+            return False  # the run's own threads compete for processors
         return any(thread in before and self._read_stat(thread[0])[:1] == [b"R"] for thread in self._read_threads(pids))
 
     def _has_unattributable_waits(self, pids: list[int]) -> bool:
-        """Return whether this class cannot attribute the run's waits for a processor to other load.
+        """Return whether the run's CPU waits may have a cause other than other load; always False in a cgroup.
 
-        Without a cgroup, threads may have waited for exited children, whose CPU time is unknown. On a busy machine, a
-        scan of many threads would take longer than the run's limit.
+        Threads may have waited for exited children, whose CPU time is unknown. A run with many threads also counts,
+        since on a busy machine a scan of them would take longer than the run's limit.
         """
         if self._counters is not None:
             return False
@@ -197,7 +199,7 @@ class ProcessTree:
             return 0
 
     def _read_threads(self, pids: list[int]) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (thread id, nanoseconds on a processor, nanoseconds waiting for one, number of timeslices)."""
+        """Yield the schedstat of each thread: (thread id, CPU nanoseconds, wait nanoseconds, number of timeslices)."""
         for pid in pids:
             for thread in self._list(f"{pid}/task"):
                 fields = self._read(f"{pid}/task/{thread}/schedstat").split()
@@ -205,21 +207,22 @@ class ProcessTree:
                     yield int(thread), int(fields[0]), int(fields[1]), int(fields[2])
 
     def _exceeds_memory(self, memory_mb: int, pids: list[int], deadline: float) -> bool:
-        """Return whether the processes use more memory than memory_mb. Counts shared memory once, and excludes the
-        zygote's pages. Measures only at intervals, since that is slow, and returns False in between.
+        """Return whether the processes use more memory than memory_mb: their private memory and share of shared memory.
+
+        Measures only at intervals, since a measurement is slow, and returns False in between.
         """
-        if time.monotonic() < self._next_measurement:
+        if time.monotonic() < self._next_measurement_time:
             return False
         cpu_seconds_before = time.thread_time()
         proportional_kb = 0
         for pid in _scan_until(deadline, pids):
             share = self._read(f"{pid}/smaps_rollup").partition(b"\nPss:")[2].split()
-            # The file is unreadable, for example, once the process has exited.
+            # The file is unreadable, for example, after the exit of the process.
             proportional_kb += int(share[0]) if share else self._read_resident_kb(pid)
             if proportional_kb > (memory_mb + _SLACK_MB) << 10:
                 return True
-        # By CPU time, since an interval by wall time would be too long on a busy machine.
-        self._next_measurement = time.monotonic() + _REMEASURE_FACTOR * (time.thread_time() - cpu_seconds_before)
+        # A multiple of the wall time would be too long on a busy machine.
+        self._next_measurement_time = time.monotonic() + _REMEASURE_FACTOR * (time.thread_time() - cpu_seconds_before)
         return False
 
     def _read_resident_kb(self, pid: int) -> int:
@@ -234,10 +237,10 @@ class ProcessTree:
         return pid in self._list_pids()
 
     def kill(self) -> float:
-        """Kill and reap all processes of the run, and return their CPU seconds.
+        """Kill and reap all processes of the run without a pid namespace, and return their CPU seconds.
 
         Orphans become children of the zygote, so the loop ends when the zygote has no child. The run cannot fork
-        meanwhile, since its seccomp notifications get no response.
+        during the loop, since its seccomp notifications get no response.
         """
         cpu_seconds, pause_seconds = 0.0, 0.001
         pids: list[int] = []
@@ -273,9 +276,9 @@ class ProcessTree:
         return [int(child) for children in lists for child in children.split()]
 
     def _read_stat(self, pid: int) -> list[bytes]:
-        """Return the fields of a thread's stat from its state on; empty if it has exited.
+        """Return the first _STAT_FIELDS fields of /proc/PID/stat, beginning with the state; empty if it has exited.
 
-        Reads the file into a page that forks do not inherit: a program controls other fields, such as its name and
+        Reads the file into a page that forks do not inherit: a program controls some fields, such as its name and
         blocked signals, and could pass data to later runs.
         """
         try:
@@ -294,7 +297,7 @@ class ProcessTree:
         return self._page[start:end].split()
 
     def _read(self, path: str) -> bytes:
-        """Return the content of a file below /proc; empty if its process has exited, or the kernel lacks the file."""
+        """Return the content of a file below /proc; empty if it is missing, for example, after the process's exit."""
         try:
             descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
         except OSError:
@@ -320,7 +323,7 @@ class ProcessTree:
 
 
 def _scan_until(deadline: float, pids: Iterable[int]) -> Iterator[int]:
-    """Yield the pids, at least one, until the deadline (monotonic seconds) or the CPU time limit of the scan."""
+    """Yield at least one pid, and further ones until the deadline (monotonic seconds) or the scan's CPU time limit."""
     cpu_deadline = time.thread_time() + _MAX_SCAN_CPU_SECONDS
     for pid in pids:
         yield pid
@@ -337,6 +340,6 @@ def kill_children(except_pids: Collection[int]) -> None:
         if not others:
             return
         for pid in others:
-            os.kill(pid, signal.SIGKILL)  # safe: an unreaped child keeps its pid
+            os.kill(pid, signal.SIGKILL)  # no other process can have this pid until waitpid
         for pid in others:
             os.waitpid(pid, linux.WAIT_ALL)

@@ -1,8 +1,8 @@
 """Validation of failed referees on trusted outputs, which decides whether the suite or the submission is at fault.
 
-The trusted output is the case's trial (a reference's output) or, without one, its expected output; if both are empty, a
-trial of another case, and trivial outputs. A referee that gives a ruling on any of them is sound, so the submission's
-output was wrong. If it fails on all of them, the suite is at fault.
+The trusted output is the case's trial (a reference's output) or, without one, its expected output. If both are empty,
+the trusted outputs are a trial of another case and trivial outputs. A referee that gives a ruling on any of them is
+sound, so the submission's output was wrong. If it fails on all of them, the suite is at fault.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ from sandbox.jail.check_cache import CheckCache
 from sandbox.program import Outcome, RunResult
 from sandbox.suite import Case, Referee, Suite
 
-_MAX_TIMEOUTS = 3  # outputs on which the referee may time out, within the time limit of all outputs
+_MAX_TIMEOUTS = 3  # maximum number of outputs on which the referee times out
 
 
 def generate_trusted_outputs(case: Case, suite: Suite) -> Iterator[str]:
@@ -27,7 +27,7 @@ def generate_trusted_outputs(case: Case, suite: Suite) -> Iterator[str]:
 
 
 def generate_trusted_inputs(case: Case, suite: Suite) -> Iterator[str]:
-    """Yield fixed, trusted inputs for an interactive referee. The last one is empty."""
+    """Yield trusted inputs for an interactive referee, in place of a program's output. The last one is empty."""
     yield from [case.trial] if case.trial else _find_shortest_trial(suite)
     for text in (case.expected, case.input):
         if text.strip():
@@ -37,12 +37,12 @@ def generate_trusted_inputs(case: Case, suite: Suite) -> Iterator[str]:
 
 
 def _find_shortest_trial(suite: Suite) -> list[str]:
-    """Return a list of the suite's shortest trial; empty without trials."""
+    """Return the suite's shortest trial in a list; empty without trials."""
     return sorted(filter(None, suite.trials), key=len)[:1]
 
 
 class RefereeValidator:
-    """Validates the referees of one worker. Caches passes, so that many hostile outputs cost as much as one."""
+    """Validator of the referees of one worker. Caches passes, so that many hostile outputs cost as much as one."""
 
     def __init__(self) -> None:
         self._passed = CheckCache()
@@ -56,13 +56,11 @@ class RefereeValidator:
         seconds: float,
         cpu_seconds: float | None = None,
     ) -> bool:
-        """Return whether the referee gives a ruling on one of the outputs.
+        """Return whether the referee gives a ruling on one of the outputs. Raises as run_referee does.
 
         run_referee(output, wall_seconds)  runs the referee on an output
-        seconds                            time limit for all outputs together
-        cpu_seconds                        CPU time limit for the output with a ruling; None for no limit
-
-        Raises as run_referee does.
+        seconds                            wall time limit for all outputs together
+        cpu_seconds                        CPU time limit for a ruling; None for no limit
         """
         candidates = list(outputs)
         inputs = (referee_spec, case, candidates, seconds, cpu_seconds)

@@ -1,4 +1,4 @@
-"""The change of a zygote's root to the image (image.py)."""
+"""The change of a zygote's root directory to the image (image.py)."""
 
 import os
 
@@ -6,23 +6,23 @@ from sandbox.jail import image, linux
 from sandbox.jail.child import PACKAGES, RUN_ROOT
 
 
-def enter(*, packages: bool, toolchain: list[str]) -> None:
-    """Make the image the root, and become uid 0 of the user namespace if 0 is mapped. Raises OSError.
+def enter_image(*, packages: bool, toolchain: list[str]) -> None:
+    """Make the image the root directory, and become uid 0 of the user namespace if 0 is mapped. Raises OSError.
 
     packages   whether to include the packages from outside the standard library
-    toolchain  paths of the machine to bind at the same location
+    toolchain  paths of the machine to bind-mount at the same location
 
-    The caller is a clone, in new user, mount and pid namespaces, of a process in the image's namespaces.
+    The calling process must be a clone, in new user, mount and pid namespaces, of one in the image's namespaces.
     """
     root = image.COMPILE_DIRECTORY if toolchain else image.ROOT
-    # Opened before the change of user: the new user may lack access to the machine's directories.
-    opened = {path: os.open(path, os.O_PATH) for path in toolchain}
+    # After the change of uid, the process may lack access to the machine's directories.
+    path_fds = {path: os.open(path, os.O_PATH) for path in toolchain}
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     become_namespace_root()
     linux.mount(root, root, None, linux.MS_BIND | linux.MS_REC)  # pivot_root rejects an inherited mount
     if packages:
         linux.mount(image.PACKAGES, root + PACKAGES, None, linux.MS_BIND)
-    for path, descriptor in opened.items():
+    for path, descriptor in path_fds.items():
         linux.mount(f"/proc/self/fd/{descriptor}", root + path, None, linux.MS_BIND | linux.MS_REC)
         linux.make_readonly(root + path, nodev=True)
         os.close(descriptor)

@@ -1,6 +1,7 @@
-"""The outcome of a run, from measurements by the kernel and the sandbox only. A program controls its output, exit
-status and final signal. So stderr is no evidence of a memory failure, and a signal proves an exceeded limit only if the
-usage was near the limit.
+"""Classification of a run's outcome, by measurements of the kernel and the sandbox only.
+
+A program controls its output, exit status and final signal. So stderr is no evidence of a memory failure, and a signal
+proves an exceeded limit only if the usage was near the limit.
 """
 
 import signal
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from sandbox.jail.child import RunParams
 from sandbox.program import Outcome, RunResult
 
-_NEAR_LIMIT = 0.9  # fraction of a limit beyond which it explains a failure; allows for the kernel's other accounting
+_NEAR_LIMIT = 0.9  # fraction of a limit beyond which it explains a failure; the kernel's own measurements differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +19,9 @@ class ZygoteReport:
 
     status               the program's wait status
     kill_reason          why the zygote killed the run: "time", "memory" or "starved"; "" if it did not
-    killed               whether a SIGKILL from another process ended the program
-    killed_from_outside  whether no process of the run can have sent it
-    end_time             when the program ended, in monotonic seconds
+    killed               whether a SIGKILL that the zygote did not send ended the program
+    killed_from_outside  whether no process of the run can have sent that SIGKILL
+    end_time             monotonic time of the program's end, in seconds
     refused_memory       whether the zygote denied an allocation beyond the limit
     loss_reason          why the program did not start; "" if it did
     """
@@ -41,7 +42,7 @@ class ZygoteReport:
 class MemoryUsage:
     """A run's memory usage.
 
-    limit_exceeded  whether the kernel or the zygote killed the run for exceeding its limit
+    limit_exceeded  whether the kernel or the zygote killed the run because it exceeded its limit
     limit_reached   whether the kernel may have denied an allocation
     """
 
@@ -52,10 +53,10 @@ class MemoryUsage:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A classified run.
+    """A run with an outcome.
 
-    end_time    in monotonic seconds
-    was_killed  whether a SIGKILL ended it for a reason other than a limit
+    end_time    monotonic time of the program's end, in seconds
+    was_killed  whether a SIGKILL for a reason other than a limit ended it
     """
 
     result: RunResult
@@ -67,7 +68,7 @@ class FinishedRun:
 class LostRun:
     """A run without an outcome, and the reason.
 
-    zygote_lost  whether its zygote is lost, too
+    zygote_lost  whether its zygote exited or did not respond
     """
 
     reason: str
@@ -75,7 +76,7 @@ class LostRun:
 
 
 def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
-    """Return the reason why the run has no outcome; None if it has one."""
+    """Return a LostRun with the reason if the run has no outcome; None if it has one."""
     if report.loss_reason and not memory.limit_exceeded:
         return LostRun(report.loss_reason)
     if report.kill_reason == "starved":

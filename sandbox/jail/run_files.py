@@ -1,6 +1,6 @@
-"""The files of one run: the judge opens them, sends them to the zygote, and reads and closes them after the run.
+"""The files of one run. The judge opens them, sends them to the zygote, and reads and closes them after the run.
 
-The program gets reopened descriptors, which share the file with the judge but not the flags and offset.
+The program gets reopened descriptors, so it shares the files with the judge, but not their flags and offsets.
 """
 
 import os
@@ -11,12 +11,12 @@ from sandbox.jail import files
 from sandbox.jail.compile_cache import make_memfd
 from sandbox.jail.run_spec import RunSpec
 
-_ABSENT = -1  # in place of a descriptor
+_ABSENT = -1  # value in place of a missing descriptor
 
 
 @dataclass(frozen=True, slots=True)
 class StdioPipes:
-    """A program's ends of the pipes to another program, which RunFiles owns."""
+    """A program's ends of the pipes to another program. RunFiles closes them."""
 
     stdin: int
     stdout: int
@@ -25,7 +25,7 @@ class StdioPipes:
 class RunFiles:
     """The files of one run; a context manager that closes them.
 
-    zygote_fds   the descriptors for the zygote, in the order of child.RunParams
+    zygote_fds   descriptors for the zygote, from stdin on, in the order stated by child.RunParams
     """
 
     def __init__(self, run_spec: RunSpec, stdin: bytes | StdioPipes) -> None:
@@ -53,13 +53,13 @@ class RunFiles:
             self.zygote_fds.append(run_spec.preamble_fd)
 
     def _open_for_zygote(self, descriptor: int, mode: int) -> int:
-        """Reopen the file for the zygote, and return the judge's descriptor of it."""
+        """Reopen the file for the zygote, and return `descriptor`, the judge's own."""
         self._close_later(descriptor)
         self.zygote_fds.append(self._close_later(os.open(f"/proc/self/fd/{descriptor}", mode | os.O_CLOEXEC)))
         return descriptor
 
     def copy_sealed(self, descriptor: int) -> int:
-        """Return a sealed copy of a file for this run alone."""
+        """Return a sealed copy of a file, for this run only."""
         return self._close_later(make_memfd(read_whole(descriptor), sealed=True))
 
     def _close_later(self, descriptor: int) -> int:
@@ -67,7 +67,7 @@ class RunFiles:
         return descriptor
 
     def close_pipe_ends(self) -> None:
-        """Close the judge's copies of the pipe ends once the zygote has them, so that the peer gets EOF."""
+        """Close the judge's copies of the program's pipe ends, so that the peer gets EOF at the program's exit."""
         while self._pipe_ends:
             os.close(self._pipe_ends.pop())
 

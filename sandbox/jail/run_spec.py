@@ -1,4 +1,4 @@
-"""The parameters of a program's runs, other than the input."""
+"""The specification of runs: a program and all parameters except the input."""
 
 from dataclasses import dataclass, field, replace
 
@@ -10,14 +10,14 @@ from sandbox.program import Limits, Program, list_folders
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """The parameters of a program's runs.
+    """The program and parameters of one or more runs.
 
     run_params       parameters for the zygote
     child_params     parameters that only the child of the run may read
     packed_files     files for the run's directory, see files.pack
     is_referee       whether the program belongs to the suite; if so, it shares no zygote with submissions
     preamble_fd      descriptor of compiled code that runs before the program; -1 for none
-    preamble_source  source of that code, and of any other code that runs with the program
+    preamble_source  source of the preamble, and of any other code that runs with the program
     encoded_params   `run_params`, encoded once for all cases of a suite
     """
 
@@ -48,11 +48,11 @@ class RunSpec:
 
     @property
     def sources(self) -> str:
-        """All source code of the run, to search for names of packages."""
+        """The source of the program and its preamble, for a search for names of packages."""
         return f"{self.program.source}\n{self.preamble_source}" if self.preamble_source else self.program.source
 
     def with_preamble(self, preamble_fd: int, preamble_source: str) -> "RunSpec":
-        """Return the run spec with code that runs before the program; see the fields of RunSpec."""
+        """Return the run spec with this preamble; see the fields of RunSpec."""
         return replace(
             self,
             run_params=replace(self.run_params, has_preamble=True),
@@ -61,9 +61,9 @@ class RunSpec:
         )
 
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
-        """Return the run spec with these files in the run's directory, and with higher limits for their size."""
+        """Return the run spec with these files, name -> content, and with limits increased by their size."""
         n_inodes = len(contents) + len(list_folders(contents))
-        extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + n_inodes // 50
+        extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + n_inodes // 50  # a tmpfs has 64 inodes per MB
         memory_mb, disk_mb = self.run_params.memory_mb + 2 * extra_mb, self.run_params.disk_mb + extra_mb
         params = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
         return replace(self, run_params=params, packed_files=files.pack(contents))
@@ -77,7 +77,7 @@ def make_run_spec(
     op     the operation, see child.RunParams
     seed   see Sandbox
 
-    Raises ValueError if tests or calls require functions of the program, and its language is not callable or unknown.
+    Raises ValueError if the operation calls functions of the program, but its language is unknown or not callable.
     """
     if op in ("evaluate", "serve", "run_tests") and not languages.load(program.language).CALLABLE:
         raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")

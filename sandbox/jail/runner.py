@@ -20,13 +20,13 @@ from sandbox.jail.zygote_client import ZygoteLost
 from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.program import Limits, Outcome, Program, RunResult
 
-MAX_ATTEMPTS = 3  # per run
+MAX_ATTEMPTS = 3  # maximum number of attempts of a lost run
 _HANG_SECONDS = 30  # grace period of the zygote's report after a run's maximum duration
-_SOURCE_DIVISOR = 4  # a source, which is in /tmp, may use a quarter of the run's memory
+_SOURCE_DIVISOR = 4  # the source file, which is in /tmp, may use a quarter of the run's memory
 
 
 class Runner:
-    """Runs programs one at a time, in the zygotes of a pool, which it owns."""
+    """Runner of programs, one at a time, in the zygotes of its own pool."""
 
     def __init__(self, configuration: WorkerConfig, warden: WardenClient, zygotes: ZygotePool) -> None:
         self._seed = configuration.seed
@@ -60,7 +60,7 @@ class Runner:
             if isinstance(attempt, LostRun):
                 lost = attempt
             elif attempt.was_killed and not was_killed:
-                was_killed = True  # by its own processes or externally; the next attempt decides
+                was_killed = True  # by its own processes or externally; a second attempt decides
             else:
                 return attempt.result
         if lost.zygote_lost and not self._is_isolated:
@@ -95,7 +95,7 @@ class Runner:
         zygote = self._zygotes.begin_run(kind, params)
         artifact = compiled.artifact_fd
         if zygote.shares_uid and params.op == "run" and languages.load(params.language).EXECUTABLE:
-            # Each run gets a copy, since the file's owner could pass data to the next run in its attributes.
+            # Programs with the file's uid could pass data to the next run in its attributes.
             artifact = run_files.copy_sealed(artifact)
         zygote.start_run(run_spec.encoded_params, [compiled.source_fd, artifact, *run_files.zygote_fds])
         run_files.close_pipe_ends()

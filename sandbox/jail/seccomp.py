@@ -3,9 +3,9 @@
 The zygote installs it once, and every run inherits it. Calls reserved for the zygote, and for its children until they
 become programs, must carry a key (syscall_key.py).
 
-A filter reads call numbers and registers, never memory. It always allows or always denies calls that depend on memory,
-or leaves the decision to the zygote by a notification (seccomp_notify.py). With Landlock instead of namespaces
-(landlock.py), the filter also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
+A filter reads call numbers and registers, never memory. For a call with arguments in memory, it ignores these arguments
+or notifies the zygote, which decides (seccomp_notify.py). With Landlock instead of namespaces (landlock.py), the filter
+also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
 """
 
 import ctypes
@@ -30,8 +30,8 @@ class FilterSettings:
     """The settings of the filter.
 
     allow_memfd  whether to allow memfd_create; only a cgroup limits the memory of such files
-    notify       whether the zygote gets notifications (seccomp_notify.py); without them, the filter denies the calls
-                 concerned, or allows them if honest programs need them
+    notify       whether the zygote decides some calls by notifications (seccomp_notify.py); if not, the filter denies
+                 them, or allows those that honest programs need
     abi          the Landlock version of the runs' domains, which requires `notify`; 0 without Landlock
     has_own_uid  whether the uid of programs differs from the caller's
     """
@@ -51,19 +51,21 @@ class _Condition:
     then: "_Rule"
     otherwise: "_Rule"
     mask: int = _ALL_BITS
-    high: bool = False  # test the high half instead
+    high: bool = False  # whether to test the high 32 bits instead
 
 
 @dataclass(frozen=True, slots=True)
 class _KeyedRule:
+    """A rule that allows calls with the key."""
+
     otherwise: "_Rule"
 
 
 _Rule = int | _Condition | _KeyedRule
 
 
-def _deny_bits(argument: int, forbidden_bits: int, refused: "_Rule", otherwise: "_Rule" = _ALLOW) -> _Condition:
-    return _Condition(argument, (0,), otherwise, refused, mask=forbidden_bits)
+def _deny_bits(argument: int, forbidden_bits: int, denial: "_Rule", otherwise: "_Rule" = _ALLOW) -> _Condition:
+    return _Condition(argument, (0,), otherwise, denial, mask=forbidden_bits)
 
 
 def _test_null(argument: int, then: "_Rule", otherwise: "_Rule") -> _Condition:
@@ -77,8 +79,8 @@ _REUSEADDR, _SNDBUF, _RCVBUF, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED = 2, 7,
 _SOCKET_TIMEOUTS = (20, 21, 66, 67)
 _PROGRAM_PID = 2  # pid of the program in its namespace; 1 is the init
 _NEGATIVE = 0x80000000  # sign bit of an int
-# Signals of the kernel for violations of the filter or a limit. A program that sends one to itself could choose its
-# verdict.
+# Signals that the kernel sends for violations of the filter or a limit. A program that sends one to itself could choose
+# its verdict.
 _VERDICT_SIGNALS = (signal.SIGSYS, signal.SIGXCPU, signal.SIGXFSZ)
 _CSIGNAL, _CLONE_FILES, _CLONE_PTRACE, _CLONE_THREAD = 0xFF, 0x400, 0x2000, 0x10000
 _NAMESPACES = (
@@ -97,15 +99,15 @@ _O_ASYNC = 0x2000
 _TCGETS, _TCGETS2, _TIOCGWINSZ, _FIONREAD, _FIONBIO = 0x5401, 0x802C542A, 0x5413, 0x541B, 0x5421
 _FIONCLEX, _FIOCLEX, _FICLONE, _FICLONERANGE = 0x5450, 0x5451, 0x40049409, 0x4020940D
 _MAP_HUGETLB, _MFD_HUGETLB = 0x40000, 4
-_GIGABYTES = 0xC0000000  # bits of a length
+_GIGABYTES = 0xC0000000  # all zero in lengths below 1 GB
 # normal random sequential dontneed free remove dontfork dofork hugepage nohugepage dontdump dodump wipeonfork
 # keeponfork populate_read populate_write guard_install guard_remove: these affect only the process's own memory.
 # Denied: merging pages with other processes, poisoning pages, and collapsing huge pages.
 _ADVICE = (0, 1, 2, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103)
 _IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: these affect the page cache of the machine
-_ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # base of the thread's own segments
-_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4  # set by the child; the last one prevents core dump handlers
-_FIXED_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)
+_ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # ARCH_SET_GS to ARCH_GET_GS: segments of the own thread
+_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4
+_FIXED_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)  # RLIMIT_CORE disables core dump handlers
 # pdeathsig get_pdeathsig get_dumpable dumpable get_keepcaps get_timing name get_name get_seccomp capbset_read get_tsc
 # get_securebits timerslack get_timerslack get_child_subreaper no_new_privs get_no_new_privs thp_disable
 # get_thp_disable get_speculation_ctrl. Denied: names of mappings (0x53564d41), which are uncharged kernel memory.
@@ -119,15 +121,15 @@ _OWN_PRIORITY = _Condition(1, (0,), _deny_bits(2, _NEGATIVE, _EPERM, _NO_OP), _E
 def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
     notified = _NOTIFY if settings.notify else _EPERM
     forks = _NOTIFY if settings.notify else _ALLOW
-    # Without a pid namespace, or a Landlock domain for signals, a run could signal processes outside it.
+    # Without a pid namespace or Landlock's restriction of signals, a run could signal processes outside it.
     others = _KeyedRule(_NOTIFY) if 0 < settings.abi < landlock.SIGNALS_ABI else _ALLOW
 
     def make_signal_rule(argument: int, kills: _Rule) -> _Condition:
         """Return the rule for a call that sends a signal. argument: index of the signal number."""
         return _Condition(argument, (signal.SIGKILL,), kills, _Condition(argument, _VERDICT_SIGNALS, _EPERM, others))
 
-    # The filter notifies the zygote of every SIGKILL, to detect external ones. Without notifications, a run cannot kill
-    # the first process of the program.
+    # The zygote detects an external SIGKILL by its notifications of the run's own ones. Without notifications, the
+    # filter denies the run a SIGKILL to the program's first process.
     kills = _KeyedRule(
         _NOTIFY if settings.notify else _Condition(0, (0, _PROGRAM_PID), _EPERM, _deny_bits(0, _NEGATIVE, _EPERM))
     )
@@ -135,7 +137,7 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
     counts_memory = settings.notify and not settings.allow_memfd
     large = _Condition(1, (0,), _deny_bits(1, _GIGABYTES, _NOTIFY), _NOTIFY, high=True) if counts_memory else _ALLOW
     own_files = _Condition(0, (_AF_UNIX,), _ALLOW, _EPERM)
-    known_flags = _Condition(5, (0,), _ALLOW, _EOPNOTSUPP)  # other flags reveal the content of the page cache
+    without_flags = _Condition(5, (0,), _ALLOW, _EOPNOTSUPP)  # RWF_NOWAIT reveals the content of the page cache
     harmless = (_REUSEADDR, _KEEPALIVE, _LINGER, _REUSEPORT, _PASSCRED, *_SOCKET_TIMEOUTS)
     return {
         "socket": own_files,
@@ -149,8 +151,9 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
         ),
         "fork": forks,
         "vfork": forks,
-        # CLONE_PARENT would create a child of the zygote; an exit signal would reach the parent unfiltered. With shared
-        # descriptors, one process could change them while the zygote checks a lock of another (seccomp_notify.py).
+        # CLONE_PARENT would create a child of the zygote. The filter does not see an exit signal, which the kernel
+        # sends to the parent. If processes shared descriptors (CLONE_FILES), one could change them while the zygote
+        # checks a lock of another (seccomp_notify.py).
         "clone": _KeyedRule(
             _deny_bits(
                 0,
@@ -194,8 +197,8 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
         "mmap": _deny_bits(3, _MAP_HUGETLB, _ENOMEM, large),  # the kernel does not charge huge pages to the run
         "memfd_create": _deny_bits(1, _MFD_HUGETLB, _EINVAL) if settings.allow_memfd else _EPERM,
         "madvise": _Condition(2, _ADVICE, _ALLOW, _Condition(2, _IDLE_ADVICE, _NO_OP, _EINVAL)),
-        "preadv2": known_flags,
-        "pwritev2": known_flags,
+        "preadv2": without_flags,
+        "pwritev2": without_flags,
         "prctl": _Condition(0, _PRCTL, _ALLOW, _KeyedRule(_EINVAL)),
         "arch_prctl": _Condition(0, _ARCH_SET_AND_GET, _ALLOW, _EINVAL),
         "prlimit64": _test_null(2, _ALLOW, _KeyedRule(_Condition(0, (0,), _UNLESS_FIXED_LIMIT, _EPERM))),
@@ -205,7 +208,8 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
     }
 
 
-CONDITIONAL = frozenset(_make_conditional_rules(FilterSettings(allow_memfd=True, notify=True)))  # names of calls
+# Names of the system calls with conditions.
+CONDITIONAL = frozenset(_make_conditional_rules(FilterSettings(allow_memfd=True, notify=True)))
 
 
 def _make_landlock_rules(settings: FilterSettings) -> dict[str, _Rule]:
@@ -222,14 +226,14 @@ def _make_landlock_rules(settings: FilterSettings) -> dict[str, _Rule]:
         "socketpair": _Condition(
             0, (_AF_UNIX,), _Condition(1, (_STREAM, _SEQPACKET), _ALLOW, _EPERM, mask=_SOCKET_TYPES), _EPERM
         ),
-        # They reach descriptors and limits of processes outside the run.
+        # These calls reach descriptors and limits of processes outside the run.
         "pidfd_open": _KeyedRule(_ENOSYS),
         "prlimit64": _Condition(0, (0,), usual["prlimit64"], _KeyedRule(_EPERM)),
         **apply_rule("getxattr lgetxattr listxattr llistxattr", _EOPNOTSUPP),
-        # Write access to a file, or a device, permits setting its times to now.
+        # With write access to a file or device, a process could set its times to now.
         **apply_rule("utime utimes futimesat utimensat", _EPERM),
     }
-    if not settings.has_own_uid:  # with the caller's uid, programs could change its files by path
+    if not settings.has_own_uid:  # programs with the caller's uid could change its files
         rules |= apply_rule("chmod fchmod fchmodat fchmodat2", _KeyedRule(_NO_OP))
         rules |= apply_rule("chown lchown fchown fchownat", _EPERM)
     if settings.abi < landlock.TRUNCATING_ABI:
@@ -253,14 +257,14 @@ def _make_rules(machine: str, settings: FilterSettings) -> dict[int, _Rule]:
     return {numbers[name]: rule for name, rule in named.items() if name in numbers}
 
 
-# Classic BPF.
+# Compilation to classic BPF.
 
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
 _LOAD, _EQUAL, _AT_LEAST, _JUMP, _AND, _RETURN = 0x20, 0x15, 0x35, 0x05, 0x54, 0x06
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
-_MAX_JUMP = 255  # maximum jump of a condition, in instructions
-_KEY_LOW, _KEY_HIGH = -1, -2  # in programs, stand for the halves of the key
+_MAX_JUMP = 255  # maximum jump of a conditional instruction, in instructions
+_KEY_LOW, _KEY_HIGH = -1, -2  # operands that stand for the halves of the key
 _Instruction = tuple[int, int, int, int]  # operation, jump if true, jump if false, operand
 
 
@@ -328,11 +332,13 @@ _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER = 1, 8
 
 
 def install(settings: FilterSettings) -> int:
-    """Install the filter in the calling process and its forks; afterwards, linux.py makes its calls with the key.
+    """Install the filter in this process and its later forks, and embed the key in linux.py.
 
     Returns the descriptor for notifications; -1 if disabled or not available (Linux before 5.5 or without
-    CONFIG_CHECKPOINT_RESTORE, or an outer filter has a listener). Raises OSError without seccomp, or if Landlock
-    requires notifications and they are not available, and KeyError for an unknown machine.
+    CONFIG_CHECKPOINT_RESTORE, or an outer filter has a listener).
+
+    Raises OSError without seccomp, or if Landlock requires notifications and they are not available. Raises KeyError
+    for an unknown machine.
     """
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     key = SyscallKey()

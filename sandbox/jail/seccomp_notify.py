@@ -5,8 +5,8 @@ number of them, on its own files. In a multi-threaded process, a lock is a no-op
 could change the descriptor after the zygote's check, and the threads would share the lock anyway.
 
 Without a cgroup, the zygote denies mappings that exceed the run's address space, as the kernel would. It records the
-denial: a program that then fails has run out of memory. It also records whether the run sends SIGKILL; otherwise, a
-SIGKILL that ends the program must be external.
+denial: a program that then fails has run out of memory. It also records whether the run sends SIGKILL; if not, a
+SIGKILL that ends the program is external.
 """
 
 import ctypes
@@ -19,24 +19,24 @@ import struct
 from sandbox.jail import linux, system_calls
 from sandbox.jail.process_tree import ProcessTree
 
-_MAX_LOCKS = 10_000  # lock calls of one run, up to 400 bytes each; a SQLite transaction takes eight
+_MAX_LOCKS = 10_000  # maximum number of lock calls of a run, up to 400 bytes each; a SQLite transaction makes eight
 _NOTIFICATION = struct.Struct("QI4xi12xi4xQ")  # id, pid, call number, first two arguments
 _NOTIFICATION_BYTES = 80
 _RESPONSE = struct.Struct("QqiI")  # id, value, error, flags
-_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # requests of ioctl
-_CONTINUE = 1  # flag of a response: the kernel executes the call
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101  # ioctl requests
+_CONTINUE = 1  # response flag: the kernel executes the call
 _F_GETLK = 5
 
 
 class SeccompSupervisor:
-    """Handles the notifications of one run at a time.
+    """Handler of the notifications of one run at a time.
 
-    descriptor  result of seccomp.install: readable while a call is pending; -1 without notifications
-    tree        the processes of the run
-    proc        descriptor of /proc
-    directory   runs may lock files on its file system; "" for any file system
-    shared      whether this file system also has foreign files, which runs can only read
-    only_own    whether to deny signals to processes outside the run
+    descriptor            result of seccomp.install: readable while a call is pending; -1 without notifications
+    tree                  the processes of the run
+    proc                  descriptor of /proc
+    directory             runs may only lock files on the file system of this path; "" for any file system
+    has_foreign_files     whether this file system also has files of others, which runs can only read
+    deny_foreign_signals  whether to deny signals to processes outside the run
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class SeccompSupervisor:
         proc: int,
         directory: str = "",
         *,
-        shared: bool = False,
-        only_own: bool = False,
+        has_foreign_files: bool = False,
+        deny_foreign_signals: bool = False,
     ) -> None:
         self.descriptor = descriptor
         self._tree = tree
         self._directory = directory
-        self._shared = shared
-        self._only_own = only_own
+        self._has_foreign_files = has_foreign_files
+        self._deny_foreign_signals = deny_foreign_signals
         self._proc = proc
         numbers = system_calls.NUMBERS.get(os.uname().machine, {})
         self._ioctl, self._fcntl, self._mmap = (numbers.get(name, -1) for name in ("ioctl", "fcntl", "mmap"))
@@ -90,7 +90,7 @@ class SeccompSupervisor:
                 error, flags = self._build_fork_response()
             else:
                 self.has_used_sigkill = True
-                if self._only_own and not self._tree.contains(first):
+                if self._deny_foreign_signals and not self._tree.contains(first):
                     error, flags = errno.EPERM, 0
             _RESPONSE.pack_into(self._page, 0, identity, 0, -error, flags)
             self._call_ioctl(_SEND)
@@ -102,7 +102,7 @@ class SeccompSupervisor:
     def _build_fork_response(self) -> tuple[int, int]:
         """Return (error, flags) of the response to a fork or clone."""
         if self._threads >= self._max_threads:
-            self._threads = self._tree.count_threads()  # without exited ones
+            self._threads = self._tree.count_threads()  # some have exited since they were counted
         if self._threads >= self._max_threads:
             self.has_refused_fork = True
             return errno.EAGAIN, 0
@@ -124,25 +124,25 @@ class SeccompSupervisor:
         return (errno.ENOLCK if command == _F_GETLK else 0), 0
 
     def _is_single_threaded(self, pid: int) -> bool:
-        """Return whether a process has one thread, and so shares its descriptors with none (seccomp.py)."""
+        """Return whether a process has one thread; only threads of a process can share descriptors (seccomp.py)."""
         try:
-            return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # itself, its parent and one folder below
+            return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # two, and one for each thread's folder
         except OSError:
             return False
 
     def _is_in_workspace(self, pid: int, descriptor: int) -> bool:
-        """Return whether an open file is in the run's workspace; other runs would see locks on other files."""
+        """Return whether an open file is in the run's workspace; other runs could see locks on other files."""
         try:
             if self._directory and _get_device(f"{pid}/fd/{descriptor}", self._proc) != _get_device(self._directory):
                 return False
-            return not self._shared or self._is_writable(pid, descriptor)
-        except OSError:  # an exited process or closed file
+            return not self._has_foreign_files or self._is_writable(pid, descriptor)
+        except OSError:  # the process has exited or closed the file
             return False
 
     def _is_writable(self, pid: int, descriptor: int) -> bool:
         fd_path = f"{pid}/fd/{descriptor}"
-        opened = os.stat(fd_path, dir_fd=self._proc, follow_symlinks=False)  # the link's mode is the open mode
-        return bool(opened.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(fd_path, dir_fd=self._proc).st_mode)
+        link = os.stat(fd_path, dir_fd=self._proc, follow_symlinks=False)  # has the mode with which the file is open
+        return bool(link.st_mode & stat.S_IWUSR) and stat.S_ISREG(os.stat(fd_path, dir_fd=self._proc).st_mode)
 
     def _call_ioctl(self, request: int) -> None:
         linux.make_system_call(self._ioctl, self.descriptor, request, self._start)

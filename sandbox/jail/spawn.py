@@ -1,4 +1,4 @@
-"""Start and end of zygotes in their namespaces: the warden's side of zygote.py."""
+"""Start and SIGKILL of zygotes by the warden, in new namespaces or in a ZygoteConfinement."""
 
 import contextlib
 import json
@@ -25,21 +25,21 @@ _NAMESPACES = (
     | linux.CLONE_NEWIPC
     | linux.CLONE_NEWUTS
 )
-_FIRST_UID = 1 << 30  # first host uid for judges and programs; far from the uids of users and containers
+_FIRST_UID = 1 << 30  # first host uid of workers and programs; far from the uids of users and containers
 _UIDS_PER_WORKER = 64
-_STACK_BYTES = 1 << 30  # limit of the main stack; exec lays out the address space for it
-_FIRST_CONTAINER_UID = 20_000  # if _FIRST_UID is not mapped, as in a container with a user namespace
-_MAX_CONTAINER_WORKERS = 600  # with uids from _FIRST_CONTAINER_UID
-# For changing to the uid of programs, killing them, and opening their directory.
+_STACK_BYTES = 1 << 30  # stack limit at exec, which reserves address space for the main stack accordingly
+_FIRST_CONTAINER_UID = 20_000  # first uid if _FIRST_UID is not mapped, as in a container with a user namespace
+_MAX_CONTAINER_WORKERS = 600  # maximum number of workers with separate uids from _FIRST_CONTAINER_UID
+# Capabilities to change to the uid of programs, kill them, and open their directory.
 _ZYGOTE_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_DAC_OVERRIDE)
 _STREAMS = 3
-_FIRST_SPARE_FD = 200  # above a warden's open descriptors
+_FIRST_SPARE_FD = 200  # greater than all open descriptors of a warden
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "PYTHONIOENCODING": "utf-8:strict",
-    "OPENBLAS_NUM_THREADS": "1",  # forks have no other threads
+    "OPENBLAS_NUM_THREADS": "1",  # a fork would lack the other threads
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
@@ -64,9 +64,9 @@ class ZygoteConfinement:
     """The isolation level, directories and user of a zygote's runs.
 
     level           see WorkerConfig
-    work_directory  without namespaces, the zygote's path of the directory of its runs
-    image_copy      without namespaces, the zygote's paths of the image
-    root            the zygote's root folder; "" for the machine's root
+    work_directory  without namespaces, the working directory of runs, as a path in the zygote's root
+    image_copy      without namespaces, the folders of the image
+    root            the zygote's root directory; "" for the machine's root
     owner_uid       without namespaces, uid and gid of programs; None for the caller's
     landlock_abi    the Landlock version that confines runs; 0 for none
     """
@@ -79,7 +79,7 @@ class ZygoteConfinement:
     landlock_abi: int = 0
 
     def list_readable_paths(self, kind: ZygoteKind, toolchain: list[str]) -> list[str]:
-        """Return the zygote's paths of all files and folders that its runs may read and execute."""
+        """Return all files and folders that runs may read and execute, as paths in the zygote's root."""
         if self.root:
             return [path.removeprefix(self.root) for path in image.list_readable_paths(self.root)]
         packages = [self.image_copy.packages] if kind.preloaded_modules else []
@@ -89,8 +89,8 @@ class ZygoteConfinement:
 class ZygoteProcess:
     """A running zygote. `channel` is the connection to it; the first message reports readiness or failure.
 
-    seed           determines the hash seed of programs; None for a random one
-    cgroup         the cgroup to join; None for none
+    seed           seed of programs' hashes; None for random hashes
+    cgroup         cgroup to join; None for none
     zygote_number  unique among the zygotes of one worker
 
     Raises OSError, and CgroupJoinError if the zygote cannot join the cgroup.
@@ -108,7 +108,7 @@ class ZygoteProcess:
         self._confinement = confinement
         namespaces = confinement.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.stderr = os.memfd_create("zygote")  # of the interpreter, if it fails
+        self.stderr = os.memfd_create("zygote")  # the interpreter's stderr
         self.shares_uid = confinement.owner_uid is None
         self.user = f"programs have {'your uid' if self.shares_uid else 'a uid of their own'} and no capabilities"
         toolchain = languages.load(kind.compiler_language).toolchain() if kind.compiler_language else []
@@ -116,7 +116,8 @@ class ZygoteProcess:
         if seed is not None:
             environment["PYTHONHASHSEED"] = str(seed % 2**32)
         if namespaces and toolchain:
-            environment["LD_LIBRARY_PATH"] = image.LIBRARIES  # the compiler's mounts may hide the interpreter's
+            # Mounts for a compiler may hide the interpreter's libraries.
+            environment["LD_LIBRARY_PATH"] = image.LIBRARIES
         readable = [] if namespaces else confinement.list_readable_paths(kind, toolchain)
         if not namespaces and not confinement.root:
             environment |= {
@@ -165,24 +166,24 @@ class ZygoteProcess:
     def _exec_interpreter(
         self, kind: ZygoteKind, toolchain: list[str], environment: dict[str, str], inherited: list[int], gate: int
     ) -> NoReturn:
-        """Exec a fresh interpreter with only the streams and, from 3 on, the descriptors `inherited`.
+        """Exec a fresh interpreter whose only descriptors are the streams and, from 3 on, `inherited`.
 
-        Its command line, which programs can read, reveals nothing about this machine.
+        Programs can read its command line, which reveals nothing about this machine.
         """
         stderr = self.stderr
         try:
             if os.read(gate, 2) != b"go":
                 raise EOFError("the warden aborted the start")
             if self._confinement.level == NAMESPACES:
-                linux.unshare(linux.CLONE_NEWCGROUP)  # after joining the cgroup: hides its path
-            # Files, since runs inherit the interpreter's stream objects, and their streams are files.
+                linux.unshare(linux.CLONE_NEWCGROUP)  # hides the path of the cgroup, which the process has joined
+            # Runs inherit the interpreter's stream objects, so its streams must be files like theirs.
             streams = [os.memfd_create("std"), os.memfd_create("std"), self.stderr]
             hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
             stack = _STACK_BYTES if hard == resource.RLIM_INFINITY else min(_STACK_BYTES, hard)
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
             interpreter, code = image.INTERPRETER, image.CODE
             if self._confinement.level == NAMESPACES:
-                rootfs.enter(packages=bool(kind.preloaded_modules), toolchain=toolchain)
+                rootfs.enter_image(packages=bool(kind.preloaded_modules), toolchain=toolchain)
                 linux.make_capabilities_ambient()
             elif self._confinement.root:
                 os.chroot(self._confinement.root)
@@ -208,12 +209,12 @@ class ZygoteProcess:
             os._exit(127)
 
     def detach_descriptors(self) -> list[int]:
-        """Return the descriptors of `channel` and `stderr`, which the caller must close."""
+        """Return the descriptors of `channel` and `stderr`, for the caller to close."""
         stderr, self.stderr = self.stderr, -1
         return [self.channel.detach(), stderr]
 
     def close(self) -> None:
-        """Kill the zygote, and with it all runs in its namespaces."""
+        """Kill the zygote; if it has a pid namespace, this also kills its runs."""
         with contextlib.suppress(ProcessLookupError, ChildProcessError):
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -223,16 +224,16 @@ class ZygoteProcess:
 
 
 def _keep_capabilities(retained: Collection[int]) -> None:
-    """Drop all other capabilities from the bounding set, before root executes the interpreter. Raises OSError."""
+    """Drop all other capabilities from the bounding set, so that root loses them at execve. Raises OSError."""
     with contextlib.suppress(PermissionError):
         os.setgroups([])
     for capability in set(linux.list_capabilities()).difference(retained):
-        with contextlib.suppress(PermissionError):  # CAP_SETPCAP is missing
+        with contextlib.suppress(PermissionError):  # the process may lack CAP_SETPCAP
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
 
 
 def compute_judge_uid() -> int:
-    """Return a host uid, unused elsewhere on the machine, for the judge of this warden."""
+    """Return the host uid for the judge of this warden, which no other user of the machine has."""
     uid = _FIRST_UID + _UIDS_PER_WORKER * os.getpid()
     return uid if _is_mapped(uid) else _FIRST_CONTAINER_UID + _UIDS_PER_WORKER * (os.getpid() % _MAX_CONTAINER_WORKERS)
 
@@ -243,21 +244,21 @@ def _is_mapped(uid: int) -> bool:
 
 
 def compute_program_uid(zygote_number: int) -> int | None:
-    """Return a host uid for the programs of one zygote of this warden; None if it is not mapped."""
+    """Return the host uid for the programs of one zygote of this warden; None if it is not mapped."""
     uid = compute_judge_uid() + 3 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
     return uid if _is_mapped(uid) else None
 
 
 def compute_warden_uid() -> int:
-    """Return a host uid for this warden."""
+    """Return the host uid for this warden."""
     return compute_judge_uid() + 1
 
 
 def _map_ids(pid: int, zygote_number: int) -> tuple[str, bool]:
-    """Map ids into the user namespace of `pid`: two dedicated host ids to 0 (zygote) and 1000 (programs) or, without
-    privileges, the caller's id to 1000 for both.
+    """Map uids and gids into the user namespace of `pid`: two dedicated host ids to 0 (zygote) and 1000 (programs) or,
+    without privileges, the caller's id to 1000 for both.
 
-    Returns a description of this layer, and whether programs have the caller's id. Raises OSError.
+    Returns a description of this isolation layer, and whether programs have the caller's ids. Raises OSError.
     """
     first = compute_judge_uid() + 2 + 2 * (zygote_number % (_UIDS_PER_WORKER // 2 - 1))
     two_ids = f"0 {first} 1\n1000 {first + 1} 1\n"

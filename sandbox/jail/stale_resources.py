@@ -1,7 +1,7 @@
 """Names of cgroups and directories that identify their owning process, and removal of killed owners' directories.
 
-Other users may plant such names in shared directories. So the sweep removes only entries of this user. It uses
-descriptors, so it follows no link, and no other process can swap an entry after the check.
+Other users may create such names in shared directories, so the sweep removes only entries of this user. It uses
+descriptors instead of paths, so it follows no links, and no other process can replace an entry after the check.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from sandbox.jail import directories
 
 PREFIX = "curate-sandbox-"
 
-_PF_EXITING = 4  # of the kernel's include/linux/sched.h
+_PF_EXITING = 4  # process flag in the kernel's include/linux/sched.h
 
 
 def make_owner_tag() -> str:
@@ -22,23 +22,23 @@ def make_owner_tag() -> str:
 
 
 def is_stale(name: str) -> bool:
-    """Return whether the owner of a resource has exited; False if it is in another pid namespace."""
+    """Return whether the owner of a resource has exited; False if the owner is in another pid namespace."""
     parts = name.removeprefix(PREFIX).split("-")
     if not name.startswith(PREFIX) or len(parts) < 3 or not parts[0].isdecimal() or parts[2] != _get_pid_namespace():
         return False
     try:
         return _read_start_time(int(parts[0])) != parts[1]
-    except OSError:  # no free descriptor, for example: the owner may be alive
+    except OSError:  # such as EMFILE: the owner may be alive
         return False
 
 
-def is_ending(state: int) -> bool:
-    """Return whether a process has exited or is exiting; its sockets close before its pidfd becomes readable.
+def is_exiting(stat_fd: int) -> bool:
+    """Return whether a process is exiting or has exited; its sockets close before its pidfd becomes readable.
 
-    state    descriptor of its /proc/PID/stat
+    stat_fd   descriptor of /proc/PID/stat
     """
     try:
-        fields = os.pread(state, 1 << 12, 0).rsplit(b")", 1)[1].split()
+        fields = os.pread(stat_fd, 1 << 12, 0).rsplit(b")", 1)[1].split()
     except ProcessLookupError:
         return True
     return fields[0] in b"ZX" or int(fields[6]) & _PF_EXITING != 0
@@ -55,7 +55,7 @@ def sweep_directories() -> None:
         folder = os.open(tempfile.gettempdir(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in filter(is_stale, os.listdir(folder)):
-                with contextlib.suppress(OSError):  # concurrent sweep
+                with contextlib.suppress(OSError):  # another process may be removing it
                     _remove(folder, name)
         finally:
             os.close(folder)

@@ -1,10 +1,11 @@
 """The key for system calls that the seccomp filter reserves for the zygote.
 
 The zygote, and its children until they become programs, make calls that programs may not: they mount, set limits, and
-kill a whole run. A second filter for programs would cost each run 0.2 ms. So a single filter allows such calls with a
-random number in the sixth register, which the kernel ignores. The number exists only in the machine code for the calls,
-on a page that a child unmaps before it becomes a program. It is never in a Python object or on the stack, so the
-program's memory contains no copy.
+kill a whole run. A second filter for programs would cost each run 0.2 ms. So a single filter allows such calls with the
+key, a random number in the sixth argument register, which the kernel ignores.
+
+The key exists only in the machine code for the calls, on a page that a child unmaps before it becomes a program. It is
+never in a Python object or on the stack, so the program's memory contains no copy.
 """
 
 import ctypes
@@ -18,8 +19,8 @@ _libc.getrandom.restype = ctypes.c_ssize_t
 _Call = ctypes.PYFUNCTYPE(ctypes.c_long, *[ctypes.c_long] * 6)
 
 BYTES = 8
-# Machine code of long call(long number, long a, long b, long c, long d, long e), before and after the key. In a clone
-# with a new stack, it returns to the address on top of that stack.
+# Machine code of long call(long number, long a, long b, long c, long d, long e), before and after the key. A process
+# from clone with a new stack returns to the address on top of that stack.
 _CODE = {
     "x86_64": (
         "4889f8"  # mov rax, rdi
@@ -45,10 +46,10 @@ _CODE = {
         "010000d4"  # svc 0
         "e9030091"  # mov x9, sp
         "3f010aeb"  # cmp x9, x10
-        "40000054"  # b.eq to the last but one
+        "40000054"  # b.eq to the mov
         "fe0340f9"  # ldr x30, [sp]
         "e5031faa"  # mov x5, xzr
-        "c0035fd6",  # ret; the key
+        "c0035fd6",  # ret; the key follows
         "",
     ),
 }
@@ -60,7 +61,10 @@ def _map_memory(length: int) -> tuple[mmap.mmap, int]:
 
 
 class SyscallKey:
-    """A new key. Raises OSError, and KeyError for machines other than x86_64 and aarch64."""
+    """A random key for reserved system calls, and the code that makes them. Raises OSError.
+
+    Raises KeyError for machines other than x86_64 and aarch64.
+    """
 
     def __init__(self) -> None:
         before, after = (bytes.fromhex(code) for code in _CODE[os.uname().machine])
@@ -72,14 +76,14 @@ class SyscallKey:
             raise OSError(ctypes.get_errno(), "getrandom")
         if _libc.mprotect(start, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
             raise OSError(ctypes.get_errno(), "mprotect")
-        # Makes a system call with the key: number and five arguments -> the kernel's result or a negative errno.
+        # call(number, *five_arguments) makes a system call with the key; returns the kernel's result or minus errno.
         self.call = _Call(start)
         self.destroy = page.close
 
     def embed(self, code: bytes, halves: list[tuple[int, int]]) -> tuple[mmap.mmap, int]:
-        """Return memory with `code` and the key, and its address. The caller must close it soon.
+        """Copy `code` to new memory and insert the key; return the memory, for the caller to close, and its address.
 
-        halves   (offset in the code, 0 for the key's lower or 1 for its upper half) for each insertion
+        halves   insertions of 4 bytes: (offset in the code, 0 for the key's lower half or 1 for the upper half)
         """
         memory, start = _map_memory(len(code))
         memory[:] = code

@@ -1,6 +1,6 @@
 """The warden: the privileged process of a worker.
 
-It starts and ends zygotes, owns their cgroups, and stores shared compilations. It interprets no data of programs:
+It starts and kills zygotes, owns their cgroups, and stores shared compilations. It interprets no data of programs:
 requests of the judge (worker.py) consist of a few fields, and of descriptors whose content it does not parse. If the
 caller is root, both processes run as ordinary users. The warden retains a few capabilities, effective only while it
 handles a request.
@@ -32,8 +32,8 @@ from sandbox.jail.zygote_client import ZygoteClient
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MAX_MESSAGE_BYTES = 1 << 16
-# To create user namespaces, map ids into them, kill processes with other uids, and use the caller's cgroups and shared
-# folders.
+# Capabilities to create user namespaces, map ids into them, kill processes with other uids, and use the caller's
+# cgroups and shared folders.
 _CAPABILITIES = (
     linux.CAP_SYS_ADMIN,
     linux.CAP_SETUID,
@@ -45,7 +45,7 @@ _CAPABILITIES = (
 
 
 class WardenExited(EOFError):
-    """The warden has exited: the judge exits, too, and its caller starts a new worker."""
+    """The warden has exited. The judge then also exits, and its caller starts a new worker."""
 
 
 class WardenClient:
@@ -59,20 +59,20 @@ class WardenClient:
         """Return the descriptor of the connection; poll reports POLLHUP for it when the warden exits."""
         return self._channel.fileno()
 
-    def start(self, kind: ZygoteKind, runner: int) -> ZygoteClient:
+    def start_zygote(self, kind: ZygoteKind, runner_number: int) -> ZygoteClient:
         """Start a zygote and wait until it is ready.
 
         Raises BackendUnavailable if the warden cannot create it, CgroupJoinError if it cannot join the cgroup, and
         ZygoteLost if it exits during its start.
         """
-        response, descriptors = self._request({"start": asdict(kind), "runner": runner})
+        response, descriptors = self._request({"start": asdict(kind), "runner": runner_number})
         match response:
             case {"cannot_join": reason}:
                 raise CgroupJoinError(reason)
             case {"unavailable": reason}:
                 raise BackendUnavailable(reason)
         zygote = ZygoteClient(
-            socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._end(response["number"])
+            socket.socket(fileno=descriptors[0]), descriptors[1], lambda: self._kill_zygote(response["number"])
         )
         try:
             zygote.wait_until_ready(response["user"], shares_uid=response["shares_uid"])
@@ -81,27 +81,27 @@ class WardenClient:
             raise
         return zygote
 
-    def _end(self, number: int) -> None:
+    def _kill_zygote(self, zygote_number: int) -> None:
         with contextlib.suppress(WardenExited):
-            self._request({"end": number})
+            self._request({"end": zygote_number})
 
-    def replace_cgroup(self, runner: int) -> Cgroup:
-        """Create a new cgroup for a runner whose zygotes have exited. Raises OSError."""
-        response, descriptors = self._request({"renew": runner})
+    def replace_cgroup(self, runner_number: int) -> Cgroup:
+        """Replace the cgroup of a runner without zygotes, and return the new one. Raises OSError."""
+        response, descriptors = self._request({"renew": runner_number})
         if "refused" in response:
             raise OSError(response["refused"])
         return Cgroup(response["version"], dict(zip(response["files"], descriptors, strict=True)))
 
-    def fetch(self, name: str) -> bytes | None:
-        """Return a shared compilation; None if absent."""
+    def load_artifact(self, name: str) -> bytes | None:
+        """Return the artifact of a shared compilation; None if absent."""
         _, descriptors = self._request({"fetch": name})
         for descriptor in descriptors:
             with open(descriptor, "rb") as file:
                 return file.read()
         return None
 
-    def store(self, name: str, content: bytes) -> None:
-        """Share a compilation unless the disk is full."""
+    def store_artifact(self, name: str, content: bytes) -> None:
+        """Share the artifact of a compilation unless the disk is full."""
         descriptor = make_memfd(content)
         try:
             self._request({"store": name}, [descriptor])
@@ -140,14 +140,14 @@ def run_warden(
     groups: list[Cgroup | None],
     configuration: WorkerConfig,
 ) -> int:
-    """Run the warden until the judge exits; return the judge's exit status. Enters the image, or makes it first.
+    """Make or enter the image, then serve the judge until it exits; return the judge's exit status.
 
     judge     pid of the judge, a child of this process or, in a container, its parent
     channel   the connection to the judge
     subtree   the parent of new cgroups; None without cgroups
-    groups    a cgroup for each runner; None for none
+    groups    the cgroup of each runner; None for none
     """
-    with contextlib.suppress(ValueError):  # the hard limit is lower
+    with contextlib.suppress(ValueError):  # the hard limit may be lower
         resource.setrlimit(resource.RLIMIT_CORE, (1, 1))  # a limit of 0 would not disable a piped core handler
     judge_pidfd = os.pidfd_open(judge)
     server = _WardenServer(judge, subtree, groups, configuration)
@@ -161,14 +161,14 @@ def run_warden(
                 break
             with server.hold_privileges():
                 response, response_fds = server.handle(*received)
-            with contextlib.suppress(OSError):  # the judge has exited, as the next poll reports
+            with contextlib.suppress(OSError):  # the judge may have exited; the next poll reports it
                 _send(channel, response, response_fds)
             for descriptor in (*received[1], *response_fds):
                 os.close(descriptor)
     finally:
         server.regain_privileges()  # for the cleanup
         with contextlib.suppress(ProcessLookupError):
-            os.kill(judge, signal.SIGKILL)  # it may still execute a request of a caller that has exited
+            os.kill(judge, signal.SIGKILL)  # it may still execute a request after its caller's exit
         server.close()
     return os.waitstatus_to_exitcode(os.waitpid(judge, 0)[1]) if os.getppid() != judge else 0
 
@@ -185,16 +185,16 @@ class _WardenServer:
         self._zygotes: dict[int, spawn.ZygoteProcess] = {}
         self._zygote_number = self._n_replacements = 0
         self._privileges = 0  # mask of capabilities that are effective only during a request
-        self._shares_any = bool(configuration.shared)
-        folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # before the image hides it
+        self._has_shared_folder = bool(configuration.shared)
+        folder = os.open(configuration.shared or "/", os.O_RDONLY | os.O_DIRECTORY)  # the image may hide it later
         self._shared = SharedFolderStore(f"/proc/self/fd/{folder}")
-        self._confinements: ConfinementManager | None = None  # without namespaces
-        self._image_failure = ""  # why there is no image
+        self._confinements: ConfinementManager | None = None  # None with namespaces
+        self._image_failure = ""
         try:
             if configuration.level != NAMESPACES:
                 self._confinements = ConfinementManager(configuration)
             elif configuration.image_fds:
-                image.enter(configuration.image_fds)
+                image.enter_namespaces(configuration.image_fds)
             else:
                 image.make(configuration.packages)
         except OSError as error:
@@ -202,7 +202,7 @@ class _WardenServer:
         if self._image_failure or self._confinements is not None:
             return
         if os.geteuid() == 0:
-            with contextlib.suppress(OSError):  # in a user namespace with a single user
+            with contextlib.suppress(OSError):  # a user namespace may have no other user
                 self._drop_privileges()
 
     def _drop_privileges(self) -> None:
@@ -212,7 +212,7 @@ class _WardenServer:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # otherwise root would own the /proc entries of its clones
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # otherwise root would own the /proc entries of cloned zygotes
         self._privileges = sum(1 << capability for capability in _CAPABILITIES)
         linux.set_capabilities(self._privileges, effective=0)
 
@@ -229,30 +229,30 @@ class _WardenServer:
             linux.set_capabilities(self._privileges, effective=0)
 
     def handle(self, request: dict[str, Any], descriptors: list[int]) -> tuple[dict[str, Any], list[int]]:
-        """Execute a request; return the response and its descriptors, which the caller closes after sending them."""
+        """Execute a request; return the response and its descriptors, for the caller to send and close."""
         match request:
-            case {"start": dict(kind), "runner": int(runner)}:
-                return self._start(ZygoteKind(**kind), runner)
-            case {"end": int(number)} if number in self._zygotes:
-                self._zygotes.pop(number).close()
+            case {"start": dict(kind), "runner": int(runner_number)}:
+                return self._start_zygote(ZygoteKind(**kind), runner_number)
+            case {"end": int(zygote_number)} if zygote_number in self._zygotes:
+                self._zygotes.pop(zygote_number).close()
                 if self._confinements is not None:
-                    self._end_orphans()
-                    self._confinements.remove(number)
-            case {"renew": int(runner)}:
-                return self._replace_cgroup(runner)
+                    self._kill_orphans()
+                    self._confinements.remove(zygote_number)
+            case {"renew": int(runner_number)}:
+                return self._replace_cgroup(runner_number)
             case {"fetch": str(name)} if self._is_shared_name(name):
-                content = self._shared.fetch(name)
+                content = self._shared.load_artifact(name)
                 return {}, [] if content is None else [make_memfd(content)]
             case {"store": str(name)} if self._is_shared_name(name) and descriptors:
-                self._shared.store(name, os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
+                self._shared.store_artifact(name, os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
         return {}, []
 
     def _is_shared_name(self, name: str) -> bool:
-        return self._shares_any and _NAME.fullmatch(name) is not None
+        return self._has_shared_folder and _NAME.fullmatch(name) is not None
 
-    def _start(self, kind: ZygoteKind, runner: int) -> tuple[dict[str, Any], list[int]]:
+    def _start_zygote(self, kind: ZygoteKind, runner_number: int) -> tuple[dict[str, Any], list[int]]:
         self._zygote_number += 1
-        cgroup = self._cgroups[runner]
+        cgroup = self._cgroups[runner_number]
         if self._image_failure:
             return {"unavailable": self._image_failure}, []
         try:
@@ -267,7 +267,7 @@ class _WardenServer:
         except CgroupJoinError as error:
             assert cgroup is not None
             cgroup.remove()
-            self._cgroups[runner] = None
+            self._cgroups[runner_number] = None
             return {"cannot_join": str(error)}, []
         except (OSError, LookupError) as error:
             return {"unavailable": str(error)}, []
@@ -278,20 +278,21 @@ class _WardenServer:
             "shares_uid": zygote.shares_uid,
         }, zygote.detach_descriptors()
 
-    def _replace_cgroup(self, runner: int) -> tuple[dict[str, Any], list[int]]:
-        old_cgroup = self._cgroups[runner]
+    def _replace_cgroup(self, runner_number: int) -> tuple[dict[str, Any], list[int]]:
+        old_cgroup = self._cgroups[runner_number]
         self._n_replacements += 1
         assert self._subtree is not None
         try:
-            cgroup = self._cgroups[runner] = cgroups.create(self._subtree, f"{runner + 1}.{self._n_replacements}")
+            cgroup = cgroups.create(self._subtree, f"{runner_number + 1}.{self._n_replacements}")
         except OSError as error:
             return {"refused": str(error)}, []
+        self._cgroups[runner_number] = cgroup
         if old_cgroup is not None:
             old_cgroup.remove()
         return {"version": cgroup.version, "files": list(cgroup.files)}, list(map(os.dup, cgroup.files.values()))
 
-    def _end_orphans(self) -> None:
-        """Kill the orphans of an exited zygote, which without a pid namespace become children of this subreaper.
+    def _kill_orphans(self) -> None:
+        """Kill the runs of exited zygotes, which without a pid namespace become children of this subreaper.
 
         They cannot fork, since their seccomp notifications get no response.
         """
@@ -301,7 +302,7 @@ class _WardenServer:
         while self._zygotes:
             self._zygotes.popitem()[1].close()
         if self._confinements is not None:
-            self._end_orphans()
+            self._kill_orphans()
             self._confinements.close()
         for cgroup in self._cgroups:
             if cgroup is not None:

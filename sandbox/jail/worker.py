@@ -1,8 +1,8 @@
-"""A worker: trusted processes outside the namespaces, which execute one request at a time.
+"""A worker: two trusted processes outside the namespaces, which execute one request at a time.
 
 The warden has its caller's privileges and starts zygotes (warden.py). The judge is unprivileged; it holds the suite,
-sends inputs to its runner one by one, and decides the verdicts. Both exit when their caller exits, and remove zygotes,
-runs and cgroups.
+sends inputs to its runner one by one, and decides the verdicts. When their caller exits, both exit, and kill zygotes
+and runs and remove their cgroups.
 """
 
 import contextlib
@@ -39,15 +39,15 @@ from sandbox.request import JudgeRequest, Request, RunRequest
 from sandbox.suite import INTERACTIVE, Case, Referee, Suite
 
 HEARTBEAT = b"\0"
-_MIN_MEMORY = 2 << 30  # bytes of address space
-_MAX_COPIES = 12  # copies of a request, and of programs' outputs, in memory
+_MIN_MEMORY = 2 << 30  # minimum bound on the judge's address space, in bytes
+_MAX_COPIES = 12  # maximum number of copies of a request, and of programs' outputs, in memory
 _RUNNERS = 2  # one for submissions and their checkers, one for concurrent referees
 
 
 class JudgeWorker:
-    """Executes the requests of one caller.
+    """The judge process's executor of requests.
 
-    groups           for each runner, its cgroup or the reason for none
+    groups           the cgroup of each runner, or the reason for none
     shutdown_events  events at which the worker exits: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine lacks the configured level of isolation.
@@ -66,7 +66,7 @@ class JudgeWorker:
         self.shutdown_events = shutdown_events
         self.is_executing = False
         self._runner = self._open_runner(0)
-        self._referee_runner: Runner | None = None  # of concurrent referees and tests
+        self._referee_runner: Runner | None = None  # for referees and tests that run concurrently with a submission
         self._validator = referee_validation.RefereeValidator()
         self._preambles = PreambleCache(self._runner)
 
@@ -75,7 +75,7 @@ class JudgeWorker:
         return self._runner.layers
 
     def run(self, program: Program, invocation: Invocation, limits: Limits) -> RunResult:
-        """Run a program once. Raises ExecutionLost if the sandbox fails repeatedly."""
+        """Run a program. Raises ExecutionLost if the sandbox fails repeatedly."""
         run_spec = self._runner.make_run_spec("run", program, limits)
         run_spec = run_spec.with_child_params(ChildParams(arguments=invocation.arguments, fetch_files=invocation.fetch))
         if invocation.files:
@@ -83,7 +83,7 @@ class JudgeWorker:
         return self._runner.run(run_spec, invocation.stdin)
 
     def judge(self, program: Program, suite: Suite, *, run_all: bool, keep_outputs: bool) -> Judgement:
-        """Judge a program by a suite. Raises ExecutionLost, and whatever judge.judge raises."""
+        """Judge a program by a suite. Raises ExecutionLost, and as judge.judge does."""
         if suite.assertions is not None:
             runs = AssertionRunner(program, suite, self._runner, self._get_referee_runner, self._preambles)
             return judge(suite, runs.run, run_all=run_all, keep_outputs=keep_outputs)
@@ -104,37 +104,43 @@ class JudgeWorker:
         return judge(suite, run_case, run_all=run_all, keep_outputs=keep_outputs)
 
     def _run_referee(
-        self, case: Case, result: RunResult, judge: Referee, remaining_seconds: float, suite: Suite
+        self, case: Case, result: RunResult, referee_spec: Referee, remaining_seconds: float, suite: Suite
     ) -> CaseRun:
         """Run the referee on an output. Raises RefereeError if it also fails on trusted outputs."""
-        compiled = _compile_referee(judge, self._runner)
+        compiled = _compile_referee(referee_spec, self._runner)
         if remaining_seconds <= 0:
             return CaseRun(referee.mark_timed_out(result))
 
         def run_referee(output: bytes, wall_seconds: float) -> RunResult:
-            run_spec = self._make_referee_run_spec(judge, case, {referee.OUTPUT: output}).with_time_limits(wall_seconds)
+            run_spec = self._make_referee_run_spec(referee_spec, case, {referee.OUTPUT: output}).with_time_limits(
+                wall_seconds
+            )
             return self._runner.execute(run_spec, compiled, b"")
 
         referee_run = run_referee(result.stdout, min(referee.LIMITS.wall_seconds, remaining_seconds))
         try:
-            return CaseRun(result, referee.read_result(referee_run, judge), referee_run.wall_seconds)
+            return CaseRun(result, referee.read_result(referee_run, referee_spec), referee_run.wall_seconds)
         except RefereeError as failure:
             outputs = referee_validation.generate_trusted_outputs(case, suite)
-            if not self._validator.is_sound(judge, case, outputs, run_referee, _get_validation_seconds(suite.limits)):
+            if not self._validator.is_sound(
+                referee_spec, case, outputs, run_referee, _get_validation_seconds(suite.limits)
+            ):
                 raise
             if referee_run.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
                 return CaseRun(referee.mark_timed_out(result), None, referee_run.wall_seconds)
             return CaseRun(result, referee.make_wrong_answer_result(failure), referee_run.wall_seconds)
 
     def _run_interactive(
-        self, run_spec: RunSpec, case: Case, judge: Referee, remaining_seconds: float, suite: Suite
+        self, run_spec: RunSpec, case: Case, referee_spec: Referee, remaining_seconds: float, suite: Suite
     ) -> CaseRun:
-        """Run a program connected with its interactive referee. Raises as run_interactive does."""
+        """Run a program connected to its interactive referee. Raises as run_interactive does."""
         compiled = self._runner.compile(run_spec.program)
         if isinstance(compiled, RunResult):
             return CaseRun(compiled)
         runner = self._get_referee_runner()
-        participant = Participant(self._make_referee_run_spec(judge, case, {}), _compile_referee(judge, runner), runner)
+        participant = Participant(
+            self._make_referee_run_spec(referee_spec, case, {}), _compile_referee(referee_spec, runner), runner
+        )
 
         def is_sound(cpu_seconds: float | None) -> bool:
             def run_referee(text: bytes, wall_seconds: float) -> RunResult:
@@ -142,11 +148,11 @@ class JudgeWorker:
 
             outputs = referee_validation.generate_trusted_inputs(case, suite)
             return self._validator.is_sound(
-                judge, case, outputs, run_referee, _get_validation_seconds(suite.limits), cpu_seconds
+                referee_spec, case, outputs, run_referee, _get_validation_seconds(suite.limits), cpu_seconds
             )
 
         return run_interactive(
-            Participant(run_spec, compiled, self._runner), participant, judge, remaining_seconds, is_sound
+            Participant(run_spec, compiled, self._runner), participant, referee_spec, remaining_seconds, is_sound
         )
 
     def _get_referee_runner(self) -> Runner:
@@ -160,12 +166,12 @@ class JudgeWorker:
         )
         return Runner(self._configuration, self._warden, zygotes)
 
-    def _make_referee_run_spec(self, judge: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
+    def _make_referee_run_spec(self, referee_spec: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
         contents = {referee.INPUT: _encode_text(case.input), referee.ANSWER: _encode_text(case.expected), **contents}
-        run_spec = self._runner.make_run_spec("run", judge.program, referee.LIMITS, referee=True)
-        return run_spec.with_child_params(ChildParams(arguments=referee.list_arguments(judge.convention))).with_files(
-            contents
-        )
+        run_spec = self._runner.make_run_spec("run", referee_spec.program, referee.LIMITS, referee=True)
+        return run_spec.with_child_params(
+            ChildParams(arguments=referee.list_arguments(referee_spec.convention))
+        ).with_files(contents)
 
     def close(self) -> None:
         for runner in (self._runner, self._referee_runner):
@@ -173,8 +179,8 @@ class JudgeWorker:
                 runner.close()
 
 
-def _compile_referee(judge: Referee, runner: Runner) -> CompiledProgram:
-    compiled = runner.compile(judge.program)
+def _compile_referee(referee_spec: Referee, runner: Runner) -> CompiledProgram:
+    compiled = runner.compile(referee_spec.program)
     if isinstance(compiled, RunResult):
         message = compiled.stderr.decode("utf-8", "replace").strip()
         raise RefereeError(f"it does not compile: {message[:500]}")
@@ -182,7 +188,7 @@ def _compile_referee(judge: Referee, runner: Runner) -> CompiledProgram:
 
 
 def _get_validation_seconds(limits: Limits) -> float:
-    """Return the time limit of a referee's validation, at most a submission's budget."""
+    """Return the wall time limit of a referee's validation, at most a submission's budget."""
     return min(referee.LIMITS.wall_seconds, limits.budget_seconds or math.inf)
 
 
@@ -194,13 +200,13 @@ def main(socket_fd: int, caller_pid: int) -> int:
     """Serve a caller on this machine until it exits; return an exit status."""
     try:
         caller_pidfd = os.pidfd_open(caller_pid)
-        state = os.open(f"/proc/{caller_pid}/stat", os.O_RDONLY)  # the image may hide it later
+        stat_fd = os.open(f"/proc/{caller_pid}/stat", os.O_RDONLY)  # the image may hide it later
     except (ProcessLookupError, FileNotFoundError):
         return 0
     shutdown_events = {caller_pidfd: select.POLLIN, socket_fd: select.POLLRDHUP}
     status, remove_shared = serve(Channel(socket_fd, socket_fd), shutdown_events)
-    if stale_resources.is_ending(state):
-        remove_shared()  # the caller has exited
+    if stale_resources.is_exiting(stat_fd):
+        remove_shared()
     return status
 
 
@@ -216,10 +222,10 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
     shutdown_events  events that indicate the caller's exit: descriptor -> poll mask
     heartbeat_fd     descriptor that gets a HEARTBEAT each second while the caller waits for a response; -1: none
 
-    This process becomes the warden (warden.py), with the judge as its child; in a container, vice versa.
+    This process becomes the warden (warden.py), and its child the judge; in a container, vice versa.
     """
     configuration: WorkerConfig = channel.receive_request()
-    for name in checkers.list_names():  # before the change of user, who may lack read access
+    for name in checkers.list_names():  # after the change of uid, the process may lack read access
         checkers.load(name)
     for name in languages.list_names():
         languages.load(name)
@@ -228,10 +234,10 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
     warden_socket, judge_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     uid = spawn.compute_judge_uid()
 
-    def judge() -> None:
+    def become_judge() -> None:
         warden_socket.close()
-        _drop_privileges(uid, parent=not configuration.has_own_cgroup)
-        _judge(channel, configuration, WardenClient(judge_socket), groups, shutdown_events, heartbeat_fd)
+        _drop_privileges(uid, is_child=not configuration.has_own_cgroup)
+        _serve_requests(channel, configuration, WardenClient(judge_socket), groups, shutdown_events, heartbeat_fd)
 
     def become_warden(judge_pid: int) -> int:
         judge_socket.close()
@@ -239,20 +245,20 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
         owned = [group if isinstance(group, cgroups.Cgroup) else None for group in groups]
         return run_warden(judge_pid, warden_socket, subtree, owned, configuration)
 
-    if configuration.has_own_cgroup:  # in a container, pid 1 must be unprivileged: processes may enter it
-        first = os.getpid()
+    if configuration.has_own_cgroup:  # a container, whose pid 1 must be unprivileged, since processes may enter it
+        judge_pid = os.getpid()
         if os.fork() == 0:
-            _run_and_exit(lambda: become_warden(first))
-        judge()
+            _run_and_exit(lambda: become_warden(judge_pid))
+        become_judge()
         return 0, remove_shared
-    child = os.fork()
-    if child == 0:
-        _run_and_exit(judge)
-    return become_warden(child), remove_shared
+    judge_pid = os.fork()
+    if judge_pid == 0:
+        _run_and_exit(become_judge)
+    return become_warden(judge_pid), remove_shared
 
 
 def _make_cleanup(directory: str) -> Callable[[], None]:
-    """Return a function that removes a directory, by its parent's descriptor; a no-op for ""."""
+    """Return a function that removes a directory, by a descriptor of its parent; a no-op for ""."""
     if not directory:
         return lambda: None
     parent = os.open(os.path.dirname(directory), os.O_RDONLY | os.O_DIRECTORY)
@@ -271,7 +277,7 @@ def _run_and_exit(function: Callable[[], object]) -> NoReturn:
 
 
 def _create_cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None, list[cgroups.Cgroup | str]]:
-    """Create a cgroup for each runner; return the parent of new cgroups, and the cgroups, or the reason for none."""
+    """Create a cgroup for each runner; return their parent, and each cgroup or the reason for none."""
     groups: list[cgroups.Cgroup | str] = []
     try:
         subtree = delegation.find_subtree(scope_failure)
@@ -285,14 +291,14 @@ def _create_cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None
     return subtree, groups
 
 
-def _drop_privileges(uid: int, *, parent: bool) -> None:
-    """Drop all privileges that the judge does not need.
+def _drop_privileges(uid: int, *, is_child: bool) -> None:
+    """Drop all privileges of the judge.
 
-    uid      the judge's uid if the caller is root; otherwise, the judge keeps the caller's
-    parent   whether the warden is the parent; if so, the judge requests a parent-death signal
+    uid        the judge's uid if the caller is root; otherwise, the judge keeps the caller's
+    is_child   whether the judge is a child of the warden; if so, it requests a parent-death signal
     """
     if os.geteuid() == 0:
-        with contextlib.suppress(OSError):  # in a user namespace with a single group
+        with contextlib.suppress(OSError):  # a user namespace may have no other user
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
@@ -300,13 +306,13 @@ def _drop_privileges(uid: int, *, parent: bool) -> None:
         linux.set_capabilities(0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
-    if parent:
-        # After the change of ids, which would reset it. The kernel does not send the signal if their uids differ and
-        # the warden's CAP_KILL is not effective, so _judge also polls the warden's socket.
+    if is_child:
+        # A change of ids would reset this. The kernel does not send the signal if their uids differ and the warden's
+        # CAP_KILL is not effective, so _serve_requests also polls the warden's socket.
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _judge(
+def _serve_requests(
     channel: Channel,
     configuration: WorkerConfig,
     warden: WardenClient,
@@ -328,10 +334,10 @@ def _judge(
         while True:
             _wait_for_request(channel, shutdown_events)
             request: Request[object] = channel.receive_request()
-            _limit_memory(channel.received_bytes, request.run_limits)
+            _limit_memory(channel.message_bytes, request.run_limits)
             worker.is_executing = True
             response = _execute(worker, request)
-            worker.is_executing = False  # heartbeats would fill the pipe, since the caller no longer reads them
+            worker.is_executing = False  # the caller stops reading heartbeats, which would then fill the pipe
             channel.send_response(response)
     except (EOFError, ConnectionError, SystemExit):
         return
@@ -343,14 +349,15 @@ def _judge(
 def _wait_for_request(channel: Channel, shutdown_events: dict[int, int]) -> None:
     """Wait for the first byte of a request. Raises SystemExit at a shutdown event."""
     source, poll = channel.fileno(), select.poll()
-    for descriptor, mask in {**shutdown_events, source: select.POLLIN}.items():  # a source at EOF is readable
+    # EOF also makes the source readable.
+    for descriptor, mask in {**shutdown_events, source: select.POLLIN}.items():
         poll.register(descriptor, mask)
     if any(descriptor != source for descriptor, _ in poll.poll()):
         raise SystemExit
 
 
 def _limit_memory(n_bytes: int, limits: Limits) -> None:
-    """Bound the memory of this process by the maximum for an honest request of this size and these limits.
+    """Set RLIMIT_AS of this process to the maximum for an honest request of this size and these limits.
 
     A second defense: the limits also bound outputs, and checkers do not parse outputs that cannot be correct.
     """
@@ -360,7 +367,7 @@ def _limit_memory(n_bytes: int, limits: Limits) -> None:
 
 
 def _watch_caller(worker: JudgeWorker, heartbeat_fd: int) -> None:
-    """Every second, also during a request, exit if the caller or the warden has exited; otherwise send a heartbeat."""
+    """Set a timer that each second exits if the caller or the warden has exited, and otherwise sends a heartbeat."""
 
     def check(*_: object) -> None:
         poll = select.poll()
@@ -388,10 +395,10 @@ def _execute(worker: JudgeWorker, request: Request[object]) -> RunResult | Judge
     except OSError as error:
         return ExecutionLost(str(error))
     except MemoryError:
-        return ExecutionLost("the judge has no memory left for this request")
+        return ExecutionLost("the judge ran out of memory for this request")
     except RefereeError as error:
         has_assertions = isinstance(request, JudgeRequest) and request.suite.assertions is not None
         return RefereeError(f"the suite's own {'tests' if has_assertions else 'referee'} failed: {error}")
     except (ValueError, TypeError, KeyError) as error:
-        return error  # an invalid request; the caller raises it
+        return error  # an invalid request
     raise ValueError(f"unknown request {type(request).__name__}")

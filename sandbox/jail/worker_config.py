@@ -13,7 +13,7 @@ NEWEST_ABI = 7  # newest Landlock version that landlock.py supports
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The configuration of a worker, and the first message to it.
+    """The configuration of a worker, which its caller sends as the first message.
 
     level             "namespaces", "landlock" or "none"
     seed              see Sandbox
@@ -22,9 +22,9 @@ class WorkerConfig:
     image_copy        folder of the image for Landlock (image.py); "" to make a new one
     max_landlock_abi  the highest Landlock version to use
     fallback_reason   why stronger levels are not available; "" for the strongest level
-    scope_failure     why systemd created no scope for the worker; "" with a scope, or if it needs none
+    scope_failure     why systemd created no scope for the worker; "" if it created one, or none is necessary
     shared            directory in which the workers of a Sandbox share slow compilations; "" for none
-    has_own_cgroup    whether the worker and its runs are alone in their cgroup, as in their own container
+    has_own_cgroup    whether only the worker and its runs are in their cgroup, as in their own container
     """
 
     level: str

@@ -1,10 +1,10 @@
 """The workspace of one run: its pid namespace, its /tmp and /proc, and its source file.
 
 The zygote creates it before the fork and removes it after the run; in the child, copy-on-write page faults would double
-the cost. The mounts are in the zygote's mount namespace, which serves one run at a time and is immutable for runs.
+the cost. The mounts are in the zygote's mount namespace, which runs cannot change.
 
-Without namespaces, all runs of a zygote share a directory. A fork of the zygote empties it after each run, since file
-names must not remain in memory that later runs inherit.
+Without namespaces, all runs of a zygote use one directory, one after another. A fork of the zygote empties it after
+each run, since file names must not remain in memory that later runs inherit.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ def prepare_proc_mount() -> linux.PreparedSyscall:
 
 
 class Workspace:
-    """Creates and removes the workspace of each run.
+    """Manager of the workspaces of a zygote's runs, one at a time.
 
-    work        the working directory of runs
+    work        path of the working directory of runs
     proc        descriptor of /proc
-    namespaces  whether the zygote has namespaces; without them, the runs share `work`
+    namespaces  whether the zygote has namespaces; without them, all runs use `work` itself
 
     Construct it while this process is dumpable; later, root owns its /proc entries.
     """
@@ -48,15 +48,15 @@ class Workspace:
             self._directory = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
             self._source_file = ""
             self._free = (0, 0)
-            # Buffer for file names of runs, which forks do not inherit.
+            # Buffer for file names of runs, which later forks do not inherit.
             self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             self._page.madvise(mmap.MADV_DONTFORK)
 
-    def enter(self, params: RunParams, source: int, source_file: str) -> int:
+    def create(self, params: RunParams, source: int, source_file: str) -> int:
         """Create the workspace of the next fork; return the pid of the run's init, 0 without namespaces.
 
-        source       descriptor of the program's text
-        source_file  name of its file
+        source       descriptor of the program's source
+        source_file  name of the source file to write
 
         Raises OSError.
         """
@@ -79,32 +79,33 @@ class Workspace:
         self.maximize_oom_score()
         os.chdir(self.work)
         owner = UID if self._namespaces else None
-        # sendfile: the text never enters the zygote's memory.
-        files.write(source_file, source, 0, os.fstat(source).st_size, owner)
+        # Uses sendfile, so the source never enters the zygote's memory.
+        files.write_file(source_file, source, 0, os.fstat(source).st_size, owner)
         return init
 
     def maximize_oom_score(self) -> None:
-        """Make the next fork the OOM killer's first choice. Raises OSError."""
-        os.pwrite(self._oom_score, b"1000", 0)  # the fork inherits it
+        """Set the maximum OOM score, which the next fork inherits. Raises OSError."""
+        os.pwrite(self._oom_score, b"1000", 0)
 
     def restore_oom_score(self) -> None:
-        """Restore the zygote's OOM score right after a fork. Raises OSError."""
+        """Restore the zygote's own OOM score after a fork. Raises OSError."""
         os.pwrite(self._oom_score, self._zygote_score, 0)
 
     def count_used_bytes(self) -> int:
-        """Return the bytes of the run's files; 0 without namespaces."""
+        """Return the total size of the run's files; 0 without namespaces."""
         if not self._namespaces:
             return 0
         usage = os.statvfs(RUN_ROOT)
         return (usage.f_blocks - usage.f_bfree) * usage.f_bsize
 
     def exceeds_disk_limit(self, disk_mb: int) -> bool:
-        """Return whether the run exceeds its disk limit; False if the file system enforces it."""
+        """Return whether the run exceeds its disk limit; False with namespaces, where the file system enforces it."""
         if self._namespaces:
             return False
         n_bytes, n_files = disk_mb << 20, _get_max_files(disk_mb)
         before, now = self._free, self._read_free_space()
-        if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:  # includes other users of the file system
+        # Other users of the file system may also have used space.
+        if before[0] - now[0] <= n_bytes and before[1] - now[1] <= n_files:
             return False
         return self._call_in_fork(lambda: _exceeds_size(self.work, n_bytes, n_files)) != 0
 
@@ -113,7 +114,7 @@ class Workspace:
         return usage.f_bfree * usage.f_frsize, usage.f_ffree
 
     def _call_in_fork(self, function: Callable[[], bool]) -> int:
-        """Call the function in a fork; return its wait status, 0 if the function returned False."""
+        """Call the function in a fork; return the wait status, 0 if the function returned False."""
         pid = linux.fork()
         if pid == 0:
             status = 1
@@ -133,12 +134,12 @@ class Workspace:
         os.chdir("/")
         self.leave_pid_namespace()
         if self._namespaces:
-            linux.unmount(RUN_ROOT)  # together with /proc, since each unmount waits for all processors of the machine
+            linux.unmount(RUN_ROOT)  # also unmounts /proc; each separate unmount would wait for all processors
             return
         with contextlib.suppress(OSError):
             os.unlink(self._source_file, dir_fd=self._directory)
         if not self._is_empty() and self._call_in_fork(self._empty) != 0:
-            raise OSError(f"cannot empty {self.work}")
+            raise OSError(f"cannot remove the files of a run from {self.work}")
 
     def _is_empty(self) -> bool:
         os.lseek(self._directory, 0, os.SEEK_SET)
@@ -151,8 +152,7 @@ class Workspace:
         return n_entries <= 2
 
     def _empty(self) -> bool:
-        opened = os.open(self.work, directories.OPEN_DIRECTORY_FLAGS)
-        directories.empty_directory_fd(opened, self._proc)
+        directories.empty_directory_fd(os.open(self.work, directories.OPEN_DIRECTORY_FLAGS), self._proc)
         return False
 
 
@@ -168,7 +168,7 @@ def _exceeds_size(folder: str, n_bytes: int, n_files: int) -> bool:
             entries = list(os.scandir(pending.pop()))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError:  # too deep or unreadable: an attack, since the run also uses much space
+        except OSError:  # too deep or unreadable: an attack, since much space has been used
             return True
         for entry in entries:
             with contextlib.suppress(OSError):

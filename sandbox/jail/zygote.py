@@ -1,8 +1,8 @@
-"""The warm, trusted process inside the isolated environment: forks, times and reaps one child for each run.
+"""The zygote: the warm, trusted process inside the isolated environment, which forks one child for each run.
 
 The warden starts it as a fresh interpreter (`python -S -s -P -B -c ...`). Descriptor 3 is the channel to the judge; 4,
 5 and 6 are the counters of its cgroup, if any (process_tree.CgroupCounterFds); the last one is /proc, if its root lacks
-it. It never receives an expected output or a verdict. No input or output of a run passes through its memory, which all
+it. The zygote never receives an expected output or a verdict. No input or output of a run enters its memory, which all
 later runs inherit: only the forked child reads programs, inputs, arguments and file names.
 """
 
@@ -40,20 +40,20 @@ from sandbox.jail.worker_config import NAMESPACES, NONE
 from sandbox.jail.workspace import Workspace, prepare_proc_mount
 from sandbox.languages import list_names as list_language_names
 
-# Modules that at least half of all solutions import, and those for printing a traceback.
+# Modules that at least half of all solutions import, and modules that print a traceback.
 PRELOADED_MODULES = (
     "array bisect collections collections.abc contextlib copy dataclasses datetime decimal fractions functools"
     " heapq io itertools json linecache math operator queue random re statistics string textwrap threading time"
     " traceback types typing"
 ).split()
-_NOT_READY = bytes(mmap.PAGESIZE)
-_HIDDEN_MODULES: dict[str, object] = {}  # references to this package's modules, which are not in sys.modules
+_EMPTY_PAGE = bytes(mmap.PAGESIZE)
+_HIDDEN_MODULES: dict[str, object] = {}  # keeps this package's modules alive after their removal from sys.modules
 
 _MAX_DEFERRED_BYTES = 1 << 20  # maximum size of a run's files for removal after the response
 _SLICE_SECONDS = 0.0001  # the scheduler's minimum
 _POLL_SECONDS = 0.05  # interval of usage checks
-_SLACK_MB = 16  # allowance for resident memory of the zygote
-_FIRST_PID_AFTER_THE_PROGRAM = 3  # in a run's pid namespace; 1 is its init and 2 the program
+_SLACK_MB = 16  # allowance for memory inherited from the zygote
+_FIRST_PID_AFTER_THE_PROGRAM = 3  # in a run's pid namespace: 1 is its init, and 2 the program
 
 
 def main() -> None:
@@ -71,26 +71,26 @@ def main() -> None:
 
 
 def _install_filter(settings: seccomp.FilterSettings, *, required: bool) -> tuple[str, int]:
-    """Install the seccomp filter; return a human-readable description, and the descriptor of notifications."""
+    """Install the seccomp filter; return a description of this layer, and the descriptor of notifications."""
     try:
         listener = seccomp.install(settings)
     except (OSError, KeyError) as error:
         if required:
             raise
         return f"none: {error}", -1
-    restriction = "" if listener >= 0 else "; no record locks, which need Linux 5.5"
+    restriction = "" if listener >= 0 else "; no record locks, which require Linux 5.5"
     return f"list of allowed system calls{restriction}", listener
 
 
 def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
-    """Prepare this process for forking runs. Raises OSError, which names the failed call."""
+    """Import modules, reduce privileges and install the filter. Raises OSError, which names the failed call."""
     with contextlib.suppress(OSError):
-        linux.set_scheduler_slice(_SLICE_SECONDS)  # otherwise the kill of a hundred busy processes is late
-    library = sys.path[1:]  # without this package's folder, set by the warden
+        linux.set_scheduler_slice(_SLICE_SECONDS)  # a hundred busy processes would delay their kill
+    library = sys.path[1:]  # without this package's folder, which the warden inserted
     for name in PRELOADED_MODULES:
         import_module(name)
     languages = {name: import_module(f"sandbox.languages.{name}") for name in list_language_names()}
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a fresh `python`, also if SIGINT was ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the caller may ignore SIGINT
     for language in languages.values():
         language.warm()
         if config["referee"] and language.CALLABLE:
@@ -98,7 +98,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
-    linux.set_default_thread_stack(8 << 20)  # otherwise each thread gets the huge size of the main stack
+    linux.set_default_thread_stack(8 << 20)  # the default is the huge limit of the main stack
     level, owner, abi = config["level"], config["owner"], config["abi"]
     has_namespaces = level == NAMESPACES
     work = visible_work = config["work"]
@@ -113,14 +113,14 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
             linux.prctl(linux.PR_CAPBSET_DROP, capability)
     sys.path[:] = [*library, config["packages"]]
     for name in config["loaded"]:
-        # A broken numpy affects only the programs that import it.
+        # A broken numpy must fail only the programs that import it.
         with contextlib.suppress(ImportError) if name in NUMPY_PRELOADS else contextlib.nullcontext():
             import_module(name)
     proc = config["proc"] if config["proc"] >= 0 else os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     workspace = Workspace(work, proc, namespaces=has_namespaces)
     ruleset = landlock.make_ruleset(abi, readable=config["readable"], writable=work) if abi else -1
     if owner is not None:
-        linux.set_fsuid_fsgid(owner)  # the owner of the run's files and /proc entries
+        linux.set_fsuid_fsgid(owner)  # for access to the run's files and /proc entries
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     settings = seccomp.FilterSettings(allow_memfd=config["cgroup"], notify=True, abi=abi, has_own_uid=owner is not None)
@@ -129,7 +129,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         layers["number of processes"] = "counted at each fork"
     linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if not has_namespaces and os.getppid() != config["parent"]:
-        raise ProcessLookupError("the worker exited while the zygote started")
+        raise ProcessLookupError("the warden exited during the start of the zygote")
     setup = ZygoteSetup(
         has_namespaces,
         prepare_proc_mount(),
@@ -150,29 +150,30 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
         tree,
         proc,
         work if has_namespaces or abi else "",
-        shared=abi > 0,
-        only_own=0 < abi < landlock.SIGNALS_ABI,
+        has_foreign_files=abi > 0,
+        deny_foreign_signals=0 < abi < landlock.SIGNALS_ABI,
     )
     launcher = _RunLauncher(setup, workspace, notifications, tree)
     for name in [name for name in sys.modules if name.split(".")[0] == "sandbox"]:
-        _HIDDEN_MODULES[name] = sys.modules.pop(name)  # a program's `import sandbox` finds nothing
+        _HIDDEN_MODULES[name] = sys.modules.pop(name)  # makes `import sandbox` fail in programs
     gc.collect()
-    gc.freeze()  # a collection in a child must not write to shared pages
+    gc.freeze()  # otherwise a garbage collection in a child would copy shared pages
     for language in languages.values():
-        language.prepare(f"{visible_work}/{language.SOURCE_FILE}")  # after the freeze: a child must be able to free it
-    if config["referee"]:  # bounds the time to parse an output of a million digits
+        language.prepare(f"{visible_work}/{language.SOURCE_FILE}")  # after the freeze, so that a child can free it
+    if config["referee"]:  # bounds the time in which a referee parses an output of a million digits
         sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
     return launcher
 
 
 def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
-    """Execute runs until the judge exits. Raises OSError; the judge then starts another zygote."""
+    """Execute runs until the judge exits. Raises OSError if a run fails; the judge then starts another zygote."""
     last_message, params = b"", None
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, 1 << 17, 16)
         if not message:
             return
-        if message != last_message or params is None:  # often equal: a suite's cases differ only in their files
+        # The cases of a suite mostly have equal messages; only their files differ.
+        if message != last_message or params is None:
             last_message, params = message, RunParams.from_bytes(message)
         response = json.dumps(launcher.run(params, descriptors)).encode()
         # Large files would count for the next run, since the judge resets the counters after the response.
@@ -181,7 +182,7 @@ def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
             launcher.clean_up()
         channel.send(response)
         if not cleans_early:
-            launcher.clean_up()  # while the judge processes the response
+            launcher.clean_up()  # concurrently with the judge's work on the response
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -192,7 +193,7 @@ def _assign_descriptors(params: RunParams, artifact: int, others: list[int]) -> 
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
 
-def _was_killed(pid: int) -> bool:
+def _has_sigkill_ended(pid: int) -> bool:
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
     return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
 
@@ -204,9 +205,9 @@ class _RunLauncher:
         self._setup = setup
         self._notifications = notifications
         self._workspace = workspace
-        self._params: RunParams | None = None  # the latest
-        self._prepared: list[linux.PreparedSyscall] = []  # of its child
-        self._ready = mmap.mmap(-1, mmap.PAGESIZE)  # shared with the child, which unmaps it before the program starts
+        self._last_params: RunParams | None = None
+        self._prepared: list[linux.PreparedSyscall] = []  # the child's calls for _last_params
+        self._start_page = mmap.mmap(-1, mmap.PAGESIZE)  # see exec_program
         self._zygote_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
         self._tree = tree
@@ -215,30 +216,30 @@ class _RunLauncher:
         """Execute one run; return the fields of its ZygoteReport. Raises OSError."""
         source, artifact, *streams = descriptors
         for number, descriptor in enumerate(streams[:3]):
-            os.dup2(descriptor, number)  # the zygote does not use its own streams
+            os.dup2(descriptor, number)  # the zygote has no use for its own streams
         fds = _assign_descriptors(params, artifact, streams[3:])
         language = self._setup.languages[params.language]
-        if params is not self._params:
-            self._params, self._prepared = params, prepare_syscalls(params, self._setup)
+        if params is not self._last_params:
+            self._last_params, self._prepared = params, prepare_syscalls(params, self._setup)
         owner = UID if self._setup.has_namespaces else None
-        random.seed(params.seed)  # otherwise the children of one zygote would share its random state
+        random.seed(params.seed)  # otherwise all children of a zygote would have the same random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(params.seed)
         self._tree.begin_run()
         self._notifications.begin_run(params.processes, params.address_space)
-        init = self._workspace.enter(params, source, language.SOURCE_FILE)
+        init = self._workspace.create(params, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
-            exec_program(params, language, fds, self._setup.enter_domain, self._prepared, owner, self._ready)
+            exec_program(params, language, fds, self._setup.enter_domain, self._prepared, owner, self._start_page)
         self._workspace.restore_oom_score()
-        # Until the child exits, each write to a page costs a copy.
+        # Until the child exits, the first write to each page copies it.
         kill_reason = self._wait(pid, params)
         ended = time.monotonic()
-        killed = not kill_reason and _was_killed(pid)
-        from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._has_killed()
+        killed = not kill_reason and _has_sigkill_ended(pid)
+        from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._may_have_sent_sigkill()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
         if not self._setup.has_cgroup_limits and resident_mb > params.memory_mb + self._zygote_mb + _SLACK_MB:
-            kill_reason = kill_reason or "memory"  # exceeded between two checks
+            kill_reason = kill_reason or "memory"  # the run exceeded the limit between two checks
         start_time = self._read_start_time()
         response = {
             "status": status,
@@ -252,32 +253,32 @@ class _RunLauncher:
             "refused_memory": self._notifications.has_refused_memory,
         }
         if params.fetches_files and self._pack_files(params, fds) == -signal.SIGKILL:
-            response["kill_reason"] = "memory"  # its outputs and files together exceed the limit
+            response["kill_reason"] = "memory"  # outputs and files together exceed the limit
         if not start_time:
-            message = self._ready[START_TIME_STRUCT.size :].split(b"\0")[0].decode("utf-8", "replace")
-            response["loss_reason"] = message or f"the child ended with wait status {status} before the program began"
+            message = self._start_page[START_TIME_STRUCT.size :].split(b"\0")[0].decode("utf-8", "replace")
+            response["loss_reason"] = message or f"the child ended with wait status {status} before the program's start"
         return response
 
-    def _has_killed(self) -> bool:
+    def _may_have_sent_sigkill(self) -> bool:
         """Return whether the run may have sent a SIGKILL.
 
-        Without notifications (seccomp_notify.py), return whether it ever had a second process or thread, since the
-        program cannot kill its own pid (seccomp.py). The pid of a new fork tells, since a pid namespace assigns pids in
-        order.
+        Without notifications (seccomp_notify.py), only a second process or thread could have done so, since the program
+        cannot kill its own pid (seccomp.py). A pid namespace assigns pids in order, so the pid of a new fork reveals
+        whether the run ever had one.
         """
         if self._notifications.descriptor >= 0:
             return self._notifications.has_used_sigkill
         try:
             pid = linux.fork()
-        except OSError:  # init has exited, which no process of the run can kill
+        except OSError:  # init has exited, and no process of the run could have killed it
             return False
         if pid == 0:
             os._exit(os.getpid() != _FIRST_PID_AFTER_THE_PROGRAM)
         return os.waitpid(pid, 0)[1] != 0
 
     def _pack_files(self, params: RunParams, fds: RunDescriptors) -> int:
-        """Pack the files to return in a fork; return its exit status, or minus the signal number."""
-        self._workspace.leave_pid_namespace()  # fork fails in a pid namespace without init
+        """Fork a process that packs the files to return; return its exit status, or minus the signal number."""
+        self._workspace.leave_pid_namespace()  # without an init, the run's pid namespace permits no forks
         self._workspace.maximize_oom_score()
         pid = linux.fork()
         if pid == 0:
@@ -286,22 +287,22 @@ class _RunLauncher:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def needs_early_cleanup(self) -> bool:
-        """Return whether to remove the run's files before the response."""
+        """Return whether the run's files are too large for a removal after the response."""
         return self._workspace.count_used_bytes() > _MAX_DEFERRED_BYTES
 
     def clean_up(self) -> None:
         self._workspace.remove()
-        self._ready[:] = _NOT_READY
+        self._start_page[:] = _EMPTY_PAGE
         for number in range(3):
             os.dup2(self._null, number)
 
     def _read_start_time(self) -> float:
         """Return the program's start time in monotonic seconds; 0 if it has not started."""
-        start_time: float = START_TIME_STRUCT.unpack_from(self._ready)[0]
+        start_time: float = START_TIME_STRUCT.unpack_from(self._start_page)[0]
         return start_time
 
     def _wait(self, pid: int, params: RunParams) -> str:
-        """Wait until the program exits or must be killed; return the kill reason: "time", "memory", "starved" or ""."""
+        """Wait until the program exits or the zygote must kill it; return the kill reason, see ZygoteReport."""
         descriptor = linux.pidfd_open(pid)
         try:
             poll, poll_program = select.poll(), select.poll()
@@ -313,8 +314,8 @@ class _RunLauncher:
             deadline, check = forked + params.wall_seconds, forked + _POLL_SECONDS
             while True:
                 timeout_seconds = min(deadline, check) - time.monotonic()
-                # After a denied fork, further forks wait for the next check: a fork bomb must not keep this process
-                # busy.
+                # After a denied fork, ignore further notifications until the next check: otherwise a fork bomb would
+                # keep this process busy.
                 active_poll = poll_program if self._notifications.has_refused_fork else poll
                 ready = [number for number, _ in active_poll.poll(max(0.0, timeout_seconds) * 1000 + 1)]
                 if descriptor in ready:
@@ -332,7 +333,7 @@ class _RunLauncher:
                     check = time.monotonic() + _POLL_SECONDS
                 if now < deadline:
                     continue
-                # Extend the deadline by the time without a processor.
+                # Extend the deadline by the run's CPU waits.
                 elapsed = now - (self._read_start_time() or now)
                 cpu_seconds, wait_seconds = self._tree.measure_cpu_and_wait_seconds()
                 is_late = cpu_seconds >= params.cpu_seconds
@@ -341,7 +342,7 @@ class _RunLauncher:
                     and elapsed - wait_seconds >= params.wall_seconds
                     and not self._tree.is_waiting_for_cpu()
                 ):
-                    # The process has exited, so the kernel's counters of its waits are final.
+                    # No thread is waiting, so the kernel's counters of CPU waits are complete.
                     is_late = elapsed - self._tree.measure_cpu_and_wait_seconds()[1] >= params.wall_seconds
                 if is_late:
                     return "" if descriptor in dict(poll_program.poll(0)) else "time"
@@ -354,7 +355,7 @@ class _RunLauncher:
     def _reap(self, pid: int, init: int) -> tuple[int, float, float]:
         """Kill and reap all processes of the run; return wait status, CPU seconds and peak resident MB."""
         cpu_seconds, status, resident_mb = 0.0, 0, 0.0
-        linux.kill(init or pid, signal.SIGKILL)  # killing init kills its pid namespace
+        linux.kill(init or pid, signal.SIGKILL)  # SIGKILL to init kills all processes of its pid namespace
         remaining = {pid, init} - {0}
         while remaining:  # init exits after the last process of the run
             ended, wait_status, usage = os.wait4(-1, linux.WAIT_ALL)

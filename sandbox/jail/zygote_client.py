@@ -1,4 +1,4 @@
-"""The judge's connection to a zygote: sends run parameters and receives reports."""
+"""The judge's connection to a zygote: transfer of run parameters and reports."""
 
 import contextlib
 import json
@@ -14,27 +14,27 @@ _START_SECONDS = 60
 
 
 class ZygoteLost(Exception):
-    """The zygote exited or did not respond: the run's outcome is unknown."""
+    """The zygote exited or did not respond, so the run's outcome is unknown."""
 
 
 class ZygoteClient:
     """The judge's connection to a zygote.
 
     channel  the connected socket
-    stderr   descriptor of the file with its interpreter's stderr
-    end      kills it
+    stderr   descriptor of the file with the interpreter's stderr
+    kill     function that kills the zygote
     """
 
-    def __init__(self, channel: socket.socket, stderr: int, end: Callable[[], None]) -> None:
+    def __init__(self, channel: socket.socket, stderr: int, kill: Callable[[], None]) -> None:
         self._channel = channel
         self._stderr = stderr
-        self._end = end
-        self.shutdown_events: dict[int, int] = {}  # a wait raises SystemExit at these: descriptor -> poll mask
+        self._kill = kill
+        self.shutdown_events: dict[int, int] = {}  # events at which waits raise SystemExit: descriptor -> poll mask
         self.layers: dict[str, str] = {}
         self.shares_uid = True  # whether programs may have the uid of the judge
 
     def wait_until_ready(self, user: str, *, shares_uid: bool) -> None:
-        """Wait until the zygote is ready. Raises BackendUnavailable if it reports a failure, and ZygoteLost."""
+        """Wait until the zygote is ready. Raises ZygoteLost, and BackendUnavailable if it reports a failure."""
         response = self.wait_for_response(_START_SECONDS)
         if "unavailable" in response:
             raise BackendUnavailable(response["unavailable"])
@@ -42,29 +42,29 @@ class ZygoteClient:
         self.shares_uid = shares_uid
 
     def start_run(self, params: bytes, files: list[int]) -> None:
-        """Start a run. params: encoded RunParams. files: descriptors for it. Raises ZygoteLost."""
+        """Start a run. params: encoded RunParams; files: the run's descriptors. Raises ZygoteLost."""
         try:
             socket.send_fds(self._channel, [params], files)
         except OSError as error:
             raise ZygoteLost(str(error)) from error
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the end of the run; return whether it has ended."""
+        """Wait up to `seconds` for the report of the run; return whether it has arrived."""
         return bool(self._poll_events(seconds))
 
     def wait_for_response(self, timeout_seconds: float) -> dict[str, Any]:
-        """Wait for the report of a run, or of the start, and return it. Raises ZygoteLost."""
+        """Wait for the report of a run, or of the zygote's start, and return it. Raises ZygoteLost."""
         events = self._poll_events(timeout_seconds)
         if any(descriptor in self.shutdown_events for descriptor, _ in events):
             raise SystemExit(0)
-        data, end = b"", "it ended" if events else "it did not respond"
+        data, reason = b"", "it exited" if events else f"it did not respond within {timeout_seconds:g} s"
         try:
             data = self._channel.recv(1 << 16) if events else b""
-        except OSError as error:  # it ended without reading the run parameters
-            end = f"it ended: {error}"
+        except OSError as error:  # it exited with unread run parameters
+            reason = f"it exited: {error}"
         if not data:
             message = os.pread(self._stderr, 2000, 0).decode("utf-8", "replace").strip()
-            raise ZygoteLost(message or end)
+            raise ZygoteLost(message or reason)
         response: dict[str, Any] = json.loads(data)
         return response
 
@@ -76,8 +76,8 @@ class ZygoteClient:
         return poll.poll(seconds * 1000)
 
     def close(self) -> None:
-        """Kill the zygote, and with it all runs in its namespaces."""
+        """Kill the zygote and its runs."""
         self._channel.close()
         with contextlib.suppress(OSError):
             os.close(self._stderr)
-        self._end()
+        self._kill()

@@ -1,7 +1,7 @@
 """The zygotes of one runner, and the cgroup for them and their runs.
 
 The kinds of zygotes are: plain, with numpy preloaded, with the requested packages preloaded, the same three for
-referees, and one for each compiler. Each starts on first use.
+referees, and one for each compiler. The pool starts each on first use.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from sandbox.jail.zygote_client import ZygoteClient, ZygoteLost
 
 log = logging.getLogger(__name__)
 
-_MAX_LOST_STARTS = 3  # lost starts of the first zygote before CannotIsolate
-_PARALLEL_SECONDS = 0.05  # minimum excess of CPU over wall time of a run that can exhaust a 0.1 s CPU quota
+_MAX_LOST_STARTS = 3  # number of lost first zygotes after which the pool raises CannotIsolate
+_PARALLEL_SECONDS = 0.05  # minimum excess of CPU over wall time in a run that can exhaust the CPU quota of a period
 _ISOLATION_LAYERS = ("processes", "files", "network", "ipc", "host name")
 _LAYER_DESCRIPTIONS = {
     NAMESPACES: (
@@ -52,7 +52,7 @@ class ZygotePool:
     """The zygotes of one runner.
 
     cgroup           the cgroup for the zygotes and their runs, or the reason for none
-    runner_number    the runner's number at the warden
+    runner_number    the runner's number in requests to the warden
     shutdown_events  events that abort a run in progress: descriptor -> poll mask
 
     Raises BackendUnavailable if the machine lacks the configured level of isolation.
@@ -84,17 +84,17 @@ class ZygotePool:
             raise
 
     def _start_first(self) -> None:
-        """Start the first zygote, in the cgroup if it can join it."""
+        """Start the first zygote, without the cgroup if it cannot join it."""
         n_lost = 0
         while not self._zygotes:
             try:
                 self._get_or_start_zygote(ZygoteKind())
             except cgroups.CgroupJoinError as error:
                 self._cgroup, self._cgroup_failure = None, str(error)
-            except ZygoteLost as error:  # not a proof that the machine cannot isolate
+            except ZygoteLost as error:  # a single loss does not prove that the machine cannot isolate
                 n_lost += 1
                 if n_lost == _MAX_LOST_STARTS:
-                    reason = f"a zygote ended {n_lost} times while it started: {error}"
+                    reason = f"a zygote was lost {n_lost} times during its start: {error}"
                     raise self._make_isolation_error(reason) from error
             except (BackendUnavailable, OSError) as error:
                 raise self._make_isolation_error(str(error)) from error
@@ -104,7 +104,7 @@ class ZygotePool:
         return (
             BackendUnavailable(reason)
             if level == NONE
-            else CannotIsolate(isolation_diagnosis.explain_refusal(level, reason))
+            else CannotIsolate(isolation_diagnosis.explain_missing_level(level, reason))
         )
 
     @property
@@ -124,7 +124,7 @@ class ZygotePool:
             memory = processes = processors = f"cgroup v{self._cgroup.version}"
             if not self._cgroup.bounds_cpu:
                 processors = f"best-effort: {_LIMITS_WITHOUT_CGROUP[2]}: the cgroup has no cpu controller"
-        elif self._enclosing_cgroup is not None:  # each worker has its own container with limits
+        elif self._enclosing_cgroup is not None:  # the worker has its own container with limits
             memory, processes, processors = (f"the container's bounds; {how}" for how in _LIMITS_WITHOUT_CGROUP)
         packages = self._configuration.packages
         return {
@@ -153,9 +153,9 @@ class ZygotePool:
         return ZygoteKind(preloaded_modules=loaded, is_referee=run_spec.is_referee)
 
     def get_ready_zygote(self, kind: ZygoteKind) -> ZygoteClient:
-        """Return a zygote whose cgroup is idle, in a new cgroup if necessary.
+        """Return a zygote whose cgroup is idle; replace zygotes and cgroup if the cgroup is unusable.
 
-        Raises ZygoteLost, and CgroupUnusable if the new cgroup is unusable, too.
+        Raises ZygoteLost, and CgroupUnusable if the new cgroup is also unusable.
         """
         try:
             zygote = self._get_or_start_zygote(kind)
@@ -163,7 +163,7 @@ class ZygotePool:
                 self._cgroup.wait_until_idle()
             return zygote
         except cgroups.CgroupUnusable as error:
-            log.info("restarting zygotes: %s", error)
+            log.info("replacing the zygotes and their cgroup: %s", error)
             self.replace_all()
             return self._get_or_start_zygote(kind)
 
@@ -181,9 +181,9 @@ class ZygotePool:
             self._cgroup.raise_weight()
 
     def end_run(self, report: ZygoteReport) -> MemoryUsage:
-        """Return the memory usage of the run that has just ended.
+        """Return the memory usage of the latest run.
 
-        Raises OSError if the kernel killed it because memory ran out outside its cgroup.
+        Raises OSError if the OOM killer killed it for a lack of memory outside its cgroup.
         """
         exceeded = report.kill_reason == "memory"
         if self._cgroup is not None:
@@ -199,12 +199,12 @@ class ZygotePool:
     def discard(self, kind: ZygoteKind) -> None:
         """Drop a lost zygote. Raises as replace_all does."""
         if self._cgroup is not None:
-            self.replace_all()  # its run's memory may stay charged for a while
+            self.replace_all()  # the cgroup's charge may still include memory of the run
         elif kind in self._zygotes:
             self._zygotes.pop(kind).close()
 
     def replace_all(self) -> None:
-        """End all zygotes and replace their cgroup. Raises OSError if the warden cannot create a cgroup."""
+        """Kill all zygotes and replace their cgroup. Raises OSError if the warden cannot create a cgroup."""
         assert self._cgroup is not None
         while self._zygotes:
             self._zygotes.popitem()[1].close()
@@ -215,7 +215,7 @@ class ZygotePool:
         if kind not in self._zygotes:
             if self._cgroup is not None:
                 self._cgroup.prepare_for_zygote()
-            zygote = self._warden.start(kind, self._runner_number)
+            zygote = self._warden.start_zygote(kind, self._runner_number)
             zygote.shutdown_events = self._shutdown_events
             if self._cgroup is not None:
                 self._cgroup.measure_baseline()

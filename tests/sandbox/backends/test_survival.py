@@ -108,7 +108,7 @@ def test_a_judge_without_its_warden_ends_and_does_not_answer_that_the_run_was_lo
     with ours:
         theirs.close()
         with pytest.raises(EOFError):  # upon which a judge ends, as upon the end of its caller
-            WardenClient(ours).start(ZygoteKind(), 0)
+            WardenClient(ours).start_zygote(ZygoteKind(), 0)
 
 
 def is_elsewhere(pid: int) -> bool:

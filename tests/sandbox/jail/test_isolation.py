@@ -107,7 +107,7 @@ def test_without_isolation_the_error_names_attempts_and_obstacles(install: Path)
     [line], _ = run_judge_script(install, "full", without="landlock")
     assert line.startswith("refused: cannot isolate")
     assert re.search(r"Tried namespaces: \w+: .*unshare: Operation not permitted", line)
-    assert "a seccomp filter on this process" in line
+    assert "a seccomp filter applies to this process" in line
     assert re.search(r"Tried landlock: .*landlock_create_ruleset: Operation not permitted", line)
     assert "expected outputs" in line
     assert "best-effort" in line

@@ -188,12 +188,12 @@ def test_compilations_in_memory_are_bounded_in_bytes_and_descriptors() -> None:
 def test_concurrent_stores_stay_within_the_bound(tmp_path: Path) -> None:
     def share(worker: int) -> None:
         for number in range(60):
-            SharedFolderStore(str(tmp_path)).store(f"{worker}.{number}", bytes(512 << 10))
+            SharedFolderStore(str(tmp_path)).store_artifact(f"{worker}.{number}", bytes(512 << 10))
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(share, range(4)))
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 64 << 20
-    assert SharedFolderStore(str(tmp_path)).fetch("nothing") is None
+    assert SharedFolderStore(str(tmp_path)).load_artifact("nothing") is None
 
 
 MISSING = """
