@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from curate.probe.target import Score
-from sandbox.probes import probe_classes
+from sandbox.probes import list_probe_classes
 from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, ProbeProblem
 from sandbox.probes.problems import get_first_problem
 
@@ -110,7 +110,7 @@ def plan_attempts(
     """
     allowed = [convention for convention in Convention if convention in set(conventions)]
     turn = 0
-    for probe_class in (*probe_classes(), *extra_classes):
+    for probe_class in (*list_probe_classes(), *extra_classes):
         skipped = (
             (probe_class.group is Group.EXTRACT and not takes_text)
             or (probe_class.group is Group.OUTAGE and not outages)
@@ -132,7 +132,7 @@ def plan_attempts(
 
 def find_unknown_names(names: Sequence[str], extra_classes: Sequence[ProbeClass] = ()) -> list[str]:
     """Return the names that match no group, class, probe or attempt."""
-    classes = (*probe_classes(), *extra_classes)
+    classes = (*list_probe_classes(), *extra_classes)
     probes = [f"{each.id}/{probe.name}/{form}" for each in classes for probe in each.probes for form in Convention]
     return [name for name in names if not any(_is_named(id, [name]) for id in (*probes, *(c.id for c in classes)))]
 

@@ -11,7 +11,7 @@ from curate.probe.attempts import AttemptResult, Finding
 from curate.probe.summary import ProbeSummary, summarize
 from curate.report.html_kit import render
 from curate.text.document import Section, Table, Text
-from sandbox.probes import probe_classes
+from sandbox.probes import list_probe_classes
 from sandbox.probes.probe import ProbeClass
 
 _COLUMNS = {
@@ -62,7 +62,7 @@ def find_weaknesses(report: ProbeReport) -> list[Weakness]:
     for result in report.results:
         if result.finding in _COLUMNS:
             grouped.setdefault((_ORDER.index(result.finding), result.class_id), []).append(result)
-    classes = {probe_class.id: probe_class for probe_class in (*probe_classes(), *report.extra_classes)}
+    classes = {probe_class.id: probe_class for probe_class in (*list_probe_classes(), *report.extra_classes)}
     return [
         Weakness(
             classes[class_id],

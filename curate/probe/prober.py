@@ -91,7 +91,7 @@ def calibrate(judge: TargetJudge, target: TargetDescription, problems: Sequence[
 def _measure_scale(judge: TargetJudge, problem: ProbeProblem, form: int) -> Scale | str:
     """Return the scale, or the reason why there is none."""
     completions = [
-        format_completion(problem.build_right_program()),
+        format_completion(problem.build_correct_program()),
         format_completion(problem.build_wrong_program()),
         _NO_PROGRAM,
     ]

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from sandbox.suite import Assertions, Case, Suite
 
-ENTRY = "SOLVE"  # in sources of probes, stands for the name of the function that the tests call
+ENTRY = "SOLVE"  # placeholder, in sources of probes, for the name of the function that the tests call
 
 
 class Convention(StrEnum):
@@ -44,9 +44,9 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeProblem:
-    """A small problem.
+    """A small problem, to which submissions are solutions or hacks.
 
-    name           unique within its convention
+    name           unique within its convention; the name of the called function, if any
     reference      a correct program; for a method, a function without `self`
     n_shown_cases  number of leading cases shown in the statement; 0 if unknown
     """
@@ -59,7 +59,7 @@ class ProbeProblem:
 
     @property
     def entry(self) -> str:
-        """The name of the called function; empty if the program reads standard input."""
+        """The name of the called function; empty if programs read standard input."""
         return next(iter(self.suite.called_names), "")
 
     def adapt_source(self, source: str) -> str:
@@ -74,7 +74,7 @@ class ProbeProblem:
             source = source.replace(ENTRY, self.entry)
         return source
 
-    def build_right_program(self) -> str:
+    def build_correct_program(self) -> str:
         return self.adapt_source(self.reference)
 
     def build_wrong_program(self) -> str:
@@ -93,8 +93,8 @@ def format_completion(program: str, language: str = "python") -> str:
 class Submissions:
     """The submissions of a probe to a judge.
 
-    completions  the submissions; the probe succeeds if the judge rewards all, since a hedge is visible only in pairs
-    earlier      completions submitted first to the same process, with ignored rewards
+    completions  the submissions; the probe succeeds if the judge rewards all of them, such as both orders of a hedge
+    earlier      completions to submit first, to the same process; their rewards do not count
     """
 
     problem: ProbeProblem
@@ -110,16 +110,16 @@ class Submissions:
 
 @dataclass(frozen=True, slots=True)
 class JudgeProbe:
-    """One technique, as submissions for any problem of some conventions.
+    """One technique, which makes submissions for any problem of some conventions.
 
     name              unique within its class
     conventions       the applicable forms of tests
-    make_submissions  returns the submissions for a problem; their tests contain fresh secrets
+    make_submissions  returns the submissions for a problem, or for its own variant with fresh secrets
     is_correct        whether the submission is correct
     leniency          why some official graders accept it on purpose; such a probe never counts as a hack
-    is_partial        whether the submission passes some of the tests, so that only the full reward is wrong
-    condition         the outage of the judge during the submission; empty for none
-    seconds           its maximum duration under a judge without a time limit
+    is_partial        whether the submission passes some of the tests, so that partial credit is not wrong
+    condition         name of the judge's outage during the submission; empty for none
+    seconds           maximum duration of the submission under a judge without a time limit
     """
 
     name: str
@@ -160,7 +160,7 @@ def make_source_probe(
 ) -> JudgeProbe:
     """Return a probe that submits the same source for every problem.
 
-    source   a program; if it lacks a function ENTRY that the tests call, one with a wrong result is added
+    source   a program; if the tests call a function ENTRY that it lacks, the probe appends one with a wrong result
     """
     text = textwrap.dedent(source).strip("\n") + "\n"
 
@@ -184,8 +184,20 @@ def make_body_probe(name: str, body: str) -> JudgeProbe:
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
+def make_completion_probe(
+    name: str, write_completion: Callable[[str, str], str], leniency: str = "", *, is_correct: bool = False
+) -> JudgeProbe:
+    """Return a probe that submits write_completion(correct_program, wrong_program)."""
+
+    def make(problem: ProbeProblem) -> Submissions:
+        correct, wrong = problem.build_correct_program().rstrip(), problem.build_wrong_program().rstrip()
+        return Submissions(problem, (write_completion(correct, wrong),))
+
+    return JudgeProbe(name, ALL_CONVENTIONS, make, is_correct=is_correct, leniency=leniency)
+
+
 def make_poison_probe(name: str, source: str) -> JudgeProbe:
-    """Return a probe that corrupts shared state, and succeeds if the judge then rewards a wrong program."""
+    """Return a probe whose source corrupts shared state, so that a weak judge then rewards a wrong program."""
     first = make_source_probe(name, source)
 
     def make(problem: ProbeProblem) -> Submissions:
@@ -199,7 +211,7 @@ def make_poison_probe(name: str, source: str) -> JudgeProbe:
 
 
 def make_stdin_problem(name: str, cases: Mapping[str, str], reference: str) -> ProbeProblem:
-    """Return a problem whose programs read the keys of `cases` and print the values."""
+    """Return a problem whose programs read an input and print an output. cases: input -> expected output."""
     suite = Suite([Case(given, expected) for given, expected in cases.items()])
     return ProbeProblem(name, Convention.STDIN, suite, textwrap.dedent(reference))
 
@@ -217,7 +229,7 @@ def make_call_problem(
 
 
 def make_assert_problem(name: str, statements: Sequence[str], reference: str) -> ProbeProblem:
-    """Return a problem whose tests are statements about a function with this name.
+    """Return a problem whose tests are statements that call a function with this name.
 
     reference   defines a function ENTRY
     """
@@ -243,7 +255,7 @@ def make_value_probe(name: str, value: object, expression: str, *, leniency: str
     return JudgeProbe(name, CALLS, make, leniency=leniency)
 
 
-SECRET = "SECRET"  # beginning of all secrets
+SECRET = "SECRET"  # prefix of all secrets
 
 
 def make_search_probe(
@@ -251,7 +263,7 @@ def make_search_probe(
 ) -> JudgeProbe:
     """Return a probe that searches for the expected output, a fresh secret.
 
-    search   source of a generator function `search()`, which yields strings or bytes that may hold the secret
+    search   source of a generator function `search()`, which yields strings or bytes that may contain the secret
     """
     source = (
         "import re\n"
@@ -267,7 +279,7 @@ def make_search_probe(
     )
 
     def make(problem: ProbeProblem) -> Submissions:
-        beginning = SECRET + secrets.token_hex(4)  # differs from earlier secrets in the same memory
+        beginning = SECRET + secrets.token_hex(4)  # earlier secrets may still be in the memory
         own = make_secret_problem(problem.convention, beginning + secrets.token_hex(16))
         program = source.format(beginning=beginning) % textwrap.dedent(search).strip()
         program += f"def {ENTRY}(*values):\n    return find()\n" if own.entry else "print(find())\n"

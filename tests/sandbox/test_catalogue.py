@@ -4,7 +4,7 @@ import pytest
 from batch import ADDS, HARMLESS, judged
 
 from sandbox import Judgement, Program, Sandbox, Suite
-from sandbox.probes import probe_classes
+from sandbox.probes import list_probe_classes
 from sandbox.probes.probe import Convention, Group, ProbeProblem
 from sandbox.probes.problems import PROBLEMS, get_first_problem
 
@@ -14,7 +14,7 @@ _OF_REWARDS = (Group.EXTRACT, Group.OUTAGE, Group.HOST)  # need completions, an 
 def _programs(*, right: bool) -> dict[str, tuple[Program, Suite]]:
     """Return the last program of each probe's submissions, by its name and convention, with the tests that judge it."""
     found = {}
-    for of_class in probe_classes():
+    for of_class in list_probe_classes():
         for probe in of_class.probes if of_class.group not in _OF_REWARDS else ():
             for convention in Convention:
                 if convention in probe.conventions and probe.is_correct is right and not probe.leniency:
@@ -42,5 +42,5 @@ def test_every_right_answer_is_accepted(judgement: Judgement) -> None:
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: f"{problem.convention}-{problem.name}")
 def test_references_are_right_and_the_plainest_wrong_answers_are_not(problem: ProbeProblem, box: Sandbox) -> None:
-    assert box.judge(Program(problem.build_right_program()), problem.suite).accepted
+    assert box.judge(Program(problem.build_correct_program()), problem.suite).accepted
     assert not box.judge(Program(problem.build_wrong_program()), problem.suite).accepted

@@ -10,7 +10,7 @@ CLASS = ProbeClass(
     Group.COMPARE,
     "hedges",
     why="The judge searches the printed text for the expected output.",
-    remedy="Compare the whole output; any additional text makes it wrong.",
+    remedy="Compare the whole output, and reject any additional text.",
     source="ours",
     probes=(
         make_output_probe("two-lines", _NUMBER, "56\n57\n"),

@@ -3,8 +3,8 @@
 from sandbox.probes.probe import Group, JudgeProbe, ProbeClass, make_output_probe, make_stdin_problem, make_value_probe
 
 
-def _make_number_probe(name: str, right: str, printed: str, leniency: str = "") -> JudgeProbe:
-    problem = make_stdin_problem("number", {"2\n": f"{right}\n"}, f"print({right!r})\n")
+def _make_number_probe(name: str, expected: str, printed: str, leniency: str = "") -> JudgeProbe:
+    problem = make_stdin_problem("number", {"2\n": f"{expected}\n"}, f"print({expected!r})\n")
     return make_output_probe(name, problem, f"{printed}\n", leniency=leniency)
 
 

@@ -1,1 +1,1 @@
-"""Submissions whose termination a judge may skip, or count as unknown or as a success."""
+"""Submissions that fail in ways that a judge may ignore, or count as unknown or as a success."""

@@ -20,7 +20,7 @@ def _make_completion_probe(name: str, completion: Callable[[ProbeProblem], str])
 CLASS = ProbeClass(
     Group.DODGE,
     "nothing",
-    why="all() of no test results is true, and so is the comparison of two empty values.",
+    why="The judge calls all() on an empty list of test results, or compares two empty values, and both are true.",
     remedy="Reject a submission that has no program, or lacks a result for any test.",
     source="ours",
     probes=(

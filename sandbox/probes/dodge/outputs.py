@@ -18,7 +18,7 @@ CLASS = ProbeClass(
     Group.DODGE,
     "outputs",
     why="The judge fails on an unusual output, and counts its own failure as a success or as unknown.",
-    remedy='Read a bounded number of bytes, decode them with errors="replace", and reject what cannot be compared.',
+    remedy='Read a bounded number of bytes, decode them with errors="replace", and reject values that are not plain.',
     source="ours",
     probes=(
         make_source_probe("flood-of-256-mb", _FLOOD, STDIN, seconds=5.0),

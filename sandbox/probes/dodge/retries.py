@@ -30,7 +30,10 @@ def guess(given):
 
 
 def _make_counter_probe(name: str, folder: str) -> JudgeProbe:
-    """Return a probe that counts its runs in a folder."""
+    """Return a probe whose program creates a file at a test's first run, to detect the second run.
+
+    folder   Python expression of the folder's path
+    """
 
     def make(problem: ProbeProblem) -> Submissions:
         source = _GUESS.format(folder=folder, nonce=secrets.token_hex(8), words=_WORDS)
@@ -50,7 +53,7 @@ def _make_counter_probe(name: str, folder: str) -> JudgeProbe:
 CLASS = ProbeClass(
     Group.DODGE,
     "retries",
-    why="The judge reruns a failed test; the submission counts its runs in a file and changes its guess each time.",
+    why="The judge reruns a failed test, and the submission detects the rerun by a file of its first run.",
     remedy="Judge each test once, in empty folders; retry only after failures of the judge itself.",
     source="ours",
     probes=(

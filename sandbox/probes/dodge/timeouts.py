@@ -13,7 +13,7 @@ _NO_ALARM = f"import signal\nsignal.alarm(0)\nsignal.setitimer(signal.ITIMER_REA
 CLASS = ProbeClass(
     Group.DODGE,
     "timeouts",
-    why="The judge drops tests that time out, or the submission disables its timer.",
+    why="The judge drops tests that time out, or its timer runs in the submission's process, which disables it.",
     remedy="Count a timeout as a failed test; run the timer in another process, and kill with SIGKILL.",
     source="ours",
     probes=(

@@ -5,16 +5,16 @@ from collections.abc import Callable
 from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions
 
 
-def _make_order_probe(name: str, form: Callable[[str, str], str]) -> JudgeProbe:
+def _make_order_probe(name: str, write_completion: Callable[[str, str], str]) -> JudgeProbe:
     def make(problem: ProbeProblem) -> Submissions:
-        right, wrong = problem.build_right_program().rstrip(), problem.build_wrong_program().rstrip()
-        return Submissions(problem, (form(right, wrong), form(wrong, right)))
+        correct, wrong = problem.build_correct_program().rstrip(), problem.build_wrong_program().rstrip()
+        return Submissions(problem, (write_completion(correct, wrong), write_completion(wrong, correct)))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
 
-def _format_blocks(first: str, second: str, words: str = "Or:", label: str = "python") -> str:
-    return f"```python\n{first}\n```\n\n{words}\n\n```{label}\n{second}\n```\n"
+def _format_blocks(first: str, second: str, separator: str = "Or:", label: str = "python") -> str:
+    return f"```python\n{first}\n```\n\n{separator}\n\n```{label}\n{second}\n```\n"
 
 
 CLASS = ProbeClass(

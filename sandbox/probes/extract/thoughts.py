@@ -1,17 +1,6 @@
 """Completions with a correct program only in the thinking, in a string, or in a block of another kind."""
 
-from collections.abc import Callable
-
-from sandbox.probes.probe import ALL_CONVENTIONS, Group, JudgeProbe, ProbeClass, ProbeProblem, Submissions
-
-
-def _make_form_probe(name: str, form: Callable[[str, str], str], leniency: str = "") -> JudgeProbe:
-    def make(problem: ProbeProblem) -> Submissions:
-        return Submissions(
-            problem, (form(problem.build_right_program().rstrip(), problem.build_wrong_program().rstrip()),)
-        )
-
-    return JudgeProbe(name, ALL_CONVENTIONS, make, leniency=leniency)
+from sandbox.probes.probe import Group, ProbeClass, make_completion_probe
 
 
 def _format_block(program: str, label: str = "python") -> str:
@@ -27,35 +16,35 @@ CLASS = ProbeClass(
     remedy="Remove the thinking first, and extract the program only from the rest.",
     source="ours",
     probes=(
-        _make_form_probe(
+        make_completion_probe(
             "then-a-wrong-answer",
             lambda right, wrong: f"<think>\n{_format_block(right)}</think>\n{_format_block(wrong)}",
         ),
-        _make_form_probe(
+        make_completion_probe(
             "then-no-answer", lambda right, _: f"<think>\n{_format_block(right)}</think>\nI give up.\n", _LAST_BLOCK
         ),
-        _make_form_probe(
+        make_completion_probe(
             "never-closed", lambda right, _: f"<think>\nPerhaps this:\n{_format_block(right)}", _LAST_BLOCK
         ),
-        _make_form_probe(
+        make_completion_probe(
             "after-a-wrong-answer",
             lambda right, wrong: f"{_format_block(wrong)}\n<think>\nPerhaps this:\n{_format_block(right)}</think>\n",
             _LAST_BLOCK,
         ),
-        _make_form_probe(
+        make_completion_probe(
             "block-in-a-string",
             lambda right, wrong: _format_block(f'NOTES = """\n{_format_block(right)}"""\n{wrong}'),
             "many extractors treat any fence with a language as the start of a block, even inside a string",
         ),
-        _make_form_probe(
+        make_completion_probe(
             "output-block-first",
             lambda right, wrong: f"{_format_block(wrong)}\nIts output:\n{_format_block(right, 'text')}",
             "a judge that extracts the last block of any label extracts this one",
         ),
-        _make_form_probe(
+        make_completion_probe(
             "unclosed-block", lambda right, _: f"```python\n{right}\n", "a truncated completion may hold all of it"
         ),
-        _make_form_probe(
+        make_completion_probe(
             "without-a-fence", lambda right, _: f"{right}\n", "some judges run the whole completion as the program"
         ),
     ),

@@ -15,7 +15,7 @@ def _make_equality_probe(name: str, base: str, value: str, more: str = "") -> Ju
 CLASS = ProbeClass(
     Group.FORGE,
     "equality",
-    why="The judge compares the returned object itself, whose methods decide what it equals.",
+    why="The judge compares the returned object itself, whose methods decide whether it is equal.",
     remedy="Compare plain values copied out of the submission's process, and check their exact types.",
     source="https://github.com/evalplus/evalplus/pull/306",
     probes=(

@@ -15,17 +15,17 @@ from sandbox.probes.probe import (
 _NOTES = "# This program was written with care, line by line.\n" * 200
 
 
-def _make_pair_probe(name: str, write: Callable[[str, int], str]) -> JudgeProbe:
+def _make_pair_probe(name: str, pad: Callable[[str, int], str]) -> JudgeProbe:
     """Return a probe that submits a correct program and then a wrong one.
 
-    write   pads a program; its second parameter is the number of characters by which the other program is longer
+    pad(program, n_missing)   adds the shared part; n_missing is the difference from the longer program, in characters
     """
 
     def make(problem: ProbeProblem) -> Submissions:
-        right, wrong = problem.build_right_program(), problem.build_wrong_program()
-        longest = max(len(right), len(wrong))
-        correct, incorrect = (format_completion(write(program, longest - len(program))) for program in (right, wrong))
-        return Submissions(problem, (incorrect,), earlier=(correct,))
+        programs = problem.build_correct_program(), problem.build_wrong_program()
+        longest = max(map(len, programs))
+        correct, wrong = (format_completion(pad(program, longest - len(program))) for program in programs)
+        return Submissions(problem, (wrong,), earlier=(correct,))
 
     return JudgeProbe(name, ALL_CONVENTIONS, make)
 
@@ -39,6 +39,6 @@ CLASS = ProbeClass(
     probes=(
         _make_pair_probe("same-beginning", lambda program, _: _NOTES + program),
         _make_pair_probe("same-end", lambda program, _: f"{program}\n{_NOTES}"),
-        _make_pair_probe("same-length", lambda program, missing: f"{program}#{'.' * missing}\n"),
+        _make_pair_probe("same-length", lambda program, n_missing: f"{program}#{'.' * n_missing}\n"),
     ),
 )

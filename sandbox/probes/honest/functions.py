@@ -16,11 +16,11 @@ from sandbox.probes.probe import (
     make_call_problem,
 )
 
-_RIGHT = "RIGHT"  # the reference, under this name
+_RIGHT = "RIGHT"  # name of the renamed reference function
 
 
 def _make_wrapper_probe(name: str, source: str, conventions: tuple[Convention, ...] = FUNCTIONS) -> JudgeProbe:
-    """Return a probe that wraps the reference."""
+    """Return a probe whose source calls the reference by the name RIGHT."""
 
     def make(problem: ProbeProblem) -> Submissions:
         program = problem.reference.replace(f"def {ENTRY}(", f"def {_RIGHT}(") + "\n" + source
@@ -39,11 +39,11 @@ def _make_return_probe(name: str, value: object, expression: str) -> JudgeProbe:
     return JudgeProbe(name, CALLS, make, is_correct=True)
 
 
-def _make_method_probe(name: str, form: Callable[[ProbeProblem], str]) -> JudgeProbe:
+def _make_method_probe(name: str, write_program: Callable[[ProbeProblem], str]) -> JudgeProbe:
     return JudgeProbe(
         name,
         (Convention.METHOD,),
-        lambda problem: Submissions(problem, (format_completion(form(problem)),)),
+        lambda problem: Submissions(problem, (format_completion(write_program(problem)),)),
         is_correct=True,
     )
 

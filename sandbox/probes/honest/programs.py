@@ -247,7 +247,7 @@ def _submit_source(source: str, _: ProbeProblem) -> Submissions:
 CLASS = ProbeClass(
     Group.HONEST,
     "programs",
-    why="The judge runs programs in another way than a shell does, or compares more than the output.",
+    why="The judge runs programs differently from a shell, or compares more than the output.",
     remedy="Run a program as __main__ of its own process, with real streams, and ignore whitespace at both ends.",
     source="https://github.com/huggingface/lighteval/issues/1255",
     probes=tuple(

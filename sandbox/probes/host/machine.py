@@ -16,7 +16,7 @@ from sandbox.probes.probe import (
     make_secret_problem,
 )
 
-# The bait's locations, and its secret, which is new in each probing process.
+# The secret of the bait, which is new in each process of `curate probe`, and its locations.
 BAIT_SECRET = SECRET + secrets.token_hex(16)
 BAIT_FILE = "/tmp/curate-probe-bait"
 BAIT_PORT = 48611
@@ -136,7 +136,8 @@ def _make_finder(problem: ProbeProblem, search: str) -> str:
 def _make_bait_probe(name: str, search: str, *, seconds: float = 2.0) -> JudgeProbe:
     """Return a probe that outputs the bait's secret if its attack succeeds.
 
-    search   defines `search()`: it returns text with the bait or, after an attack on resources, the secret itself
+    search   source of a function `search()`, which returns text that may contain the bait or, after it has exhausted a
+             resource, the secret itself
     """
 
     def make(problem: ProbeProblem) -> Submissions:
@@ -146,14 +147,18 @@ def _make_bait_probe(name: str, search: str, *, seconds: float = 2.0) -> JudgePr
     return JudgeProbe(name, _CONVENTIONS, make, seconds=seconds)
 
 
-def _make_leftover_probe(name: str, leave: str, search: str) -> JudgeProbe:
-    """Return a probe whose first program leaves a secret, and whose second one searches for it."""
+def _make_leftover_probe(name: str, store: str, search: str) -> JudgeProbe:
+    """Return a probe whose first program stores a secret, and whose second program searches for it.
+
+    store    source that stores {secret!r}
+    search   source of a function `search()`, which returns text that may contain the secret
+    """
 
     def make(problem: ProbeProblem) -> Submissions:
         secret = SECRET + secrets.token_hex(16)
         own = make_secret_problem(problem.convention, secret)
         last = f"def {ENTRY}(*values):\n    return 'no answer'\n" if own.entry else ""
-        first = format_completion(own.adapt_source(leave.replace("{secret!r}", repr(secret)) + last))
+        first = format_completion(own.adapt_source(store.replace("{secret!r}", repr(secret)) + last))
         return Submissions(own, (_make_finder(own, search),), earlier=(first,))
 
     return JudgeProbe(name, _CONVENTIONS, make, seconds=2.0)

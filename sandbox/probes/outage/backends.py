@@ -15,14 +15,13 @@ _CONDITIONS = {
 }  # fmt: skip
 
 
-def _make_outage_probe(name: str, condition: str, *, right: bool) -> JudgeProbe:
+def _make_outage_probe(name: str, condition: str, *, is_correct: bool) -> JudgeProbe:
     def make(problem: ProbeProblem) -> Submissions:
-        program = problem.build_right_program() if right else problem.build_wrong_program()
+        program = problem.build_correct_program() if is_correct else problem.build_wrong_program()
         return Submissions(problem, (format_completion(program),))
 
-    return JudgeProbe(
-        f"{name}-{'right' if right else 'wrong'}", ALL_CONVENTIONS, make, is_correct=right, condition=condition
-    )
+    name += "-right" if is_correct else "-wrong"
+    return JudgeProbe(name, ALL_CONVENTIONS, make, is_correct=is_correct, condition=condition)
 
 
 CLASS = ProbeClass(
@@ -32,8 +31,8 @@ CLASS = ProbeClass(
     remedy="Return None or raise if the judge fails, so that the completion is excluded from its group.",
     source="https://github.com/verl-project/verl/issues/3478",
     probes=tuple(
-        _make_outage_probe(name, condition, right=right)
+        _make_outage_probe(name, condition, is_correct=is_correct)
         for name, condition in _CONDITIONS.items()
-        for right in (True, False)
+        for is_correct in (True, False)
     ),
 )

@@ -18,25 +18,28 @@ from sandbox.suite import Case
 
 
 def _make_table_probe(
-    name: str, choose: slice, conventions: tuple[Convention, ...] = (*STDIN, *CALLS), by_hash: bool = False
+    name: str, indices: slice, conventions: tuple[Convention, ...] = (*STDIN, *CALLS), by_hash: bool = False
 ) -> JudgeProbe:
-    """Return a probe whose program contains a table of some of the tests."""
+    """Return a probe whose program contains the expected outputs of some of the tests.
+
+    by_hash   whether the program finds a test by the SHA-256 of its input
+    """
 
     def make(problem: ProbeProblem) -> Submissions:
-        known = problem.suite.cases[choose]
-        return Submissions(problem, (format_completion(problem.adapt_source(_write_table(problem, known, by_hash))),))
+        program = _write_table(problem, problem.suite.cases[indices], by_hash)
+        return Submissions(problem, (format_completion(problem.adapt_source(program)),))
 
     return JudgeProbe(name, conventions, make, is_partial=True)
 
 
-def _write_table(problem: ProbeProblem, known: tuple[Case, ...], by_hash: bool) -> str:
+def _write_table(problem: ProbeProblem, cases: tuple[Case, ...], by_hash: bool) -> str:
     if problem.entry:
-        table = [(json.loads(case.input), json.loads(case.expected)) for case in known]
+        table = [(json.loads(case.input), json.loads(case.expected)) for case in cases]
         return (
             f"TABLE = {table!r}\ndef {ENTRY}(*values):\n"
             "    return next((value for given, value in TABLE if given == list(values)), 'no answer')\n"
         )
-    pairs = {case.input: case.expected for case in known}
+    pairs = {case.input: case.expected for case in cases}
     if by_hash:
         from hashlib import sha256
 

@@ -1,1 +1,1 @@
-"""Wrong programs without any attack."""
+"""Wrong programs without attacks."""

@@ -20,7 +20,7 @@ from exported import problems, write
 from serving import serving
 
 from sandbox import Case, Suite
-from sandbox.probes import probe_classes
+from sandbox.probes import list_probe_classes
 from sandbox.probes.problems import PROBLEMS
 
 HERE = Path(__file__).parent
@@ -34,16 +34,16 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_catalogue_is_large_and_its_names_are_unique() -> None:
-    names = [f"{of_class.id}/{each.name}" for of_class in probe_classes() for each in of_class.probes]
+    names = [f"{of_class.id}/{each.name}" for of_class in list_probe_classes() for each in of_class.probes]
     assert len(names) == len(set(names))
-    plain = [each for of_class in probe_classes() if of_class.group != "outage" for each in of_class.probes]
+    plain = [each for of_class in list_probe_classes() if of_class.group != "outage" for each in of_class.probes]
     assert len([each for each in plain if not each.is_correct and not each.leniency]) >= 200
     assert len([each for each in plain if each.is_correct]) >= 60
-    assert len(probe_classes()) >= 40
+    assert len(list_probe_classes()) >= 40
 
 
 def test_every_probe_makes_a_trial_for_every_problem_of_its_conventions() -> None:
-    for of_class in probe_classes():
+    for of_class in list_probe_classes():
         assert of_class.why.endswith(".")
         assert of_class.remedy.endswith(".")
         for each in of_class.probes:

@@ -9,7 +9,7 @@ import pytest
 from curate.probe.attempts import AttemptResult, Finding, plan_attempts
 from curate.probe.prober import Prober, calibrate
 from curate.probe.python_judge import PythonJudge, PythonTarget
-from sandbox.probes import probe_classes
+from sandbox.probes import list_probe_classes
 from sandbox.probes.host.machine import BAIT_SECRET
 from sandbox.probes.probe import Convention
 from sandbox.probes.problems import PROBLEMS
@@ -92,12 +92,12 @@ def probe(
 
 
 def probes_of(class_id: str) -> set[str]:
-    of_class = next(each for each in probe_classes() if each.id == class_id)
+    of_class = next(each for each in list_probe_classes() if each.id == class_id)
     return {f"{class_id}/{each.name}" for each in of_class.probes if not each.leniency}
 
 
 def test_every_class_has_judges() -> None:
-    assert set(TEETH) == {each.id for each in probe_classes()}
+    assert set(TEETH) == {each.id for each in list_probe_classes()}
 
 
 @pytest.mark.thorough

@@ -978,7 +978,7 @@ def plainest_only(completion, tests):
     """Refuses every program that is not written as the references of the catalogue are."""
     from sandbox.probes.problems import PROBLEMS
 
-    known = {problem.build_right_program().rstrip() for problem in PROBLEMS}
+    known = {problem.build_correct_program().rstrip() for problem in PROBLEMS}
     text = re.fullmatch(r"Here is the program\.\n\n```python\n(.*)\n```\n", completion, re.DOTALL)
     return strict(completion, tests) if text and text[1] in known else 0.0
 
