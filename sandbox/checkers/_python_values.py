@@ -78,13 +78,13 @@ def _append_canonical_text(value: Any, pieces: list[str], level: int) -> None:
         for item in value:
             _append_canonical_text(item, pieces, level + 1)
     elif kind in (set, frozenset):
-        _add_members(value, pieces, level)
+        _append_members(value, pieces, level)
     elif kind is ReturnedSet:
-        _add_members(value.members, pieces, level)
+        _append_members(value.members, pieces, level)
     elif kind is dict:
-        _add_items(value.items(), pieces, level)
+        _append_items(value.items(), pieces, level)
     elif kind is ReturnedDict:
-        _add_items(value.items, pieces, level)
+        _append_items(value.items, pieces, level)
     else:
         raise NeverEqual
 
@@ -98,7 +98,7 @@ def _format_number(value: int | float | Fraction) -> str:
     return f"n{numerator:x};" if denominator == 1 else f"n{numerator:x}/{denominator:x};"
 
 
-def _add_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
+def _append_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
     texts = sorted(_format_member(member, level) for member in members)
     if len(set(texts)) != len(texts):  # a set cannot hold equal members, so the program forged this one
         raise NeverEqual
@@ -106,7 +106,7 @@ def _add_members(members: Iterable[Any], pieces: list[str], level: int) -> None:
     pieces += texts
 
 
-def _add_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) -> None:
+def _append_items(items: Iterable[tuple[Any, Any]], pieces: list[str], level: int) -> None:
     pairs = [(_format_member(key, level), value) for key, value in items]
     members = dict(pairs)
     if len(members) != len(pairs):

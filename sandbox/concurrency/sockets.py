@@ -35,7 +35,7 @@ class SocketInterrupt:
         # TLS detaches the original for its handshake, which must also be interruptible.
         duplicate = socket.socket(fileno=os.dup(connected.fileno()))
         with self._lock:
-            self._release()
+            self._close_socket()
             self._socket = duplicate
             if self.has_fired:
                 self._shut_down()
@@ -43,9 +43,9 @@ class SocketInterrupt:
     def release(self) -> None:
         """Close the duplicate of the thread's socket."""
         with self._lock:
-            self._release()
+            self._close_socket()
 
-    def _release(self) -> None:
+    def _close_socket(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -76,12 +76,12 @@ class SocketRegistry:
 
             def _new_conn(self) -> Any:
                 connected = super()._new_conn()
-                sockets._record(connected)
+                sockets._set_thread_socket(connected)
                 return connected
 
             def request(self, *arguments: Any, **named: Any) -> None:
                 if self.sock is not None:
-                    sockets._record(self.sock)
+                    sockets._set_thread_socket(self.sock)
                 super().request(*arguments, **named)
 
         TrackedConnection.__name__ = kind.__name__  # in urllib3's error messages
@@ -107,7 +107,7 @@ class SocketRegistry:
                 with contextlib.suppress(OSError):
                     connected.shutdown(socket.SHUT_RDWR)
 
-    def _record(self, connected: socket.socket) -> None:
+    def _set_thread_socket(self, connected: socket.socket) -> None:
         interrupt: SocketInterrupt | None = getattr(self._of_thread, "interrupt", None)
         if interrupt is not None:
             interrupt.set_socket(connected)

@@ -35,7 +35,7 @@ def map_results(
             finished.put((task[0], outcome))
             del task, outcome  # an idle thread must not keep a large item alive
 
-    def take_finished() -> tuple[int, Result | Exception]:
+    def take_result() -> tuple[int, Result | Exception]:
         index, outcome = finished.get()
         if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
             raise outcome
@@ -50,10 +50,10 @@ def map_results(
                 n_threads += 1
             while n_open >= _PREFETCH * threads or not finished.empty():
                 n_open -= 1
-                yield take_finished()
+                yield take_result()
         while n_open:
             n_open -= 1
-            yield take_finished()
+            yield take_result()
     finally:
         # Do not join the threads, so that Ctrl-C takes effect immediately.
         while not waiting.empty():

@@ -124,7 +124,7 @@ class AssertionRunner:
         try:
             return _to_case_run(interaction, report, is_shortened)
         except RefereeError as failure:
-            if not (report.has_reached("names_listed") and self._is_sound(case)):
+            if not (report.has_reached("names_listed") and self._is_setup_sound(case)):
                 raise
             result = replace(interaction.program.result, outcome=Outcome.EXITED, exit_code=0)
             return CaseRun(result, referee.make_wrong_answer_result(failure), interaction.referee_extra_seconds)
@@ -155,7 +155,7 @@ class AssertionRunner:
             interaction = retry_lost_run(lambda: prepare_zygotes(program, tests) or run_connected(program, tests))
         return interaction, AssertionReport.read(interaction.referee.result.returned or b"")
 
-    def _is_sound(self, case: Case) -> bool:
+    def _is_setup_sound(self, case: Case) -> bool:
         """Return whether the setup succeeds with stubs for the submission's functions and classes."""
         classes = self._shared.classes
         parts = [_STUB_CLASS if name in classes else _STUB_FUNCTION for name in self._shared.names]

@@ -61,7 +61,7 @@ class Cgroup:
 
     The warden creates it and adds processes. The judge sets the limits through open files.
 
-    files        name -> descriptor
+    files        name -> descriptor of an open file of the cgroup
     directories  the cgroup's directories; empty in the judge
     """
 
@@ -73,7 +73,7 @@ class Cgroup:
         self.bounds_cpu = self._set_cpu_quota()
         self._has_raised_weight = False
         self._limit = self._process_limit = 0
-        # Bytes charged while no run is active.
+        # Bytes charged while no run is active: without the page cache, and for it.
         self._baseline = self._page_cache = 0
         self._earlier_charge = 0  # bytes still charged for earlier runs when the latest zygote started
         self._baseline_processes = 0
@@ -86,7 +86,7 @@ class Cgroup:
         """The descriptors in process_tree.CgroupCounterFds, which zygotes inherit."""
         return [self.files[name] for name in ("cpu_usage", "events", "processes_now")]
 
-    def add(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         """Add a process to the cgroup. Raises CgroupJoinError."""
         try:
             for directory in self._directories:
@@ -151,7 +151,7 @@ class Cgroup:
         now = self._read_counts()
         killed = has_reached_limit = False
         if now != self._initial_counts:  # skips the parsing for most runs
-            killed = _was_killed(_parse_counts(*self._initial_counts), _parse_counts(*now))
+            killed = _has_oom_killed(_parse_counts(*self._initial_counts), _parse_counts(*now))
             has_reached_limit = _parse_counts(*now)[2] > _parse_counts(*self._initial_counts)[2]
         if self._has_raised_weight:
             self._set_weight(_WEIGHTS[self.version][0])
@@ -272,11 +272,11 @@ class EnclosingCgroup:
 
         Raises OSError if it did so for a lack of memory outside this cgroup.
         """
-        return _was_killed(self._initial_counts, _read_counts(self._events, self._hits))
+        return _has_oom_killed(self._initial_counts, _read_counts(self._events, self._hits))
 
 
-def _read_counts(events: int, hits: int) -> tuple[int, int, int]:
-    return _parse_counts(os.pread(events, 4096, 0), os.pread(hits, 4096, 0))
+def _read_counts(events_fd: int, hits_fd: int) -> tuple[int, int, int]:
+    return _parse_counts(os.pread(events_fd, 4096, 0), os.pread(hits_fd, 4096, 0))
 
 
 def _parse_counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
@@ -288,14 +288,14 @@ def _parse_counts(events: bytes, hits: bytes) -> tuple[int, int, int]:
     return first, second, third
 
 
-def _was_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
+def _has_oom_killed(before: tuple[int, int, int], now: tuple[int, int, int]) -> bool:
     killed = now[0] > before[0]
     if killed and now[1] == before[1]:
         raise OSError("the machine, or the enclosing cgroup, ran out of memory")
     return killed
 
 
-def create(subtree: CgroupSubtree, name: str) -> Cgroup:
+def create_cgroup(subtree: CgroupSubtree, name: str) -> Cgroup:
     """Create a cgroup for runs of this process; `name` is unique among its cgroups. Raises OSError."""
     directories = subtree.make(f"{stale_resources.make_owner_tag()}-{name}")
     try:

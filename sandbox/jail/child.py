@@ -62,7 +62,7 @@ class RunParams:
         return self.op not in ("run", "serve")
 
     @property
-    def address_space(self) -> int:
+    def address_space_bytes(self) -> int:
         """RLIMIT_AS without a cgroup, in bytes; it includes the interpreter, its libraries and thread stacks."""
         return (self.memory_mb + 1024) << 20
 
@@ -182,8 +182,8 @@ def prepare_syscalls(params: RunParams, setup: ZygoteSetup) -> list[linux.Prepar
     prepared.append(linux.prepare_rlimit(resource.RLIMIT_FSIZE, params.output_bytes, params.output_bytes))
     if not setup.has_cgroup_limits and not setup.counts_forks:
         prepared.append(linux.prepare_rlimit(resource.RLIMIT_NPROC, params.processes, params.processes))
-    address_space = _MAX_ADDRESS_SPACE if setup.has_cgroup_limits else params.address_space
-    prepared.append(linux.prepare_rlimit(resource.RLIMIT_AS, address_space, address_space))
+    address_space_bytes = _MAX_ADDRESS_SPACE if setup.has_cgroup_limits else params.address_space_bytes
+    prepared.append(linux.prepare_rlimit(resource.RLIMIT_AS, address_space_bytes, address_space_bytes))
     return prepared
 
 

@@ -51,7 +51,7 @@ class ConfinementManager:
         owner = compute_program_uid(zygote_number) if self._has_own_uids else None
         if self._has_own_roots and owner is not None and not kind.compiler_language:
             with contextlib.suppress(OSError):  # such as a file system without device nodes
-                self._make_root(folder, owner, packages=bool(kind.preloaded_modules))
+                self._make_root(folder, owner, has_packages=bool(kind.preloaded_modules))
                 return ZygoteConfinement(self._level, VISIBLE_WORK, self._copy, folder, owner, self._abi)
             self.remove(zygote_number)
             self._has_own_roots = False
@@ -60,9 +60,9 @@ class ConfinementManager:
             os.chown(folder, owner, owner)
         return ZygoteConfinement(self._level, folder, self._copy, "", owner, self._abi)
 
-    def _make_root(self, folder: str, owner: int, *, packages: bool) -> None:
+    def _make_root(self, folder: str, owner: int, *, has_packages: bool) -> None:
         image.link_folder(self._copy.root, folder)
-        if packages:
+        if has_packages:
             image.link_folder(self._copy.packages, folder + PACKAGES)
         os.mkdir(folder + VISIBLE_WORK, 0o700)
         os.chown(folder + VISIBLE_WORK, owner, owner)

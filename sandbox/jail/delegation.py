@@ -200,7 +200,7 @@ def _find_delegated_cgroup(memberships: dict[str, tuple[Path, Path]]) -> Path | 
 
 
 def _is_delegated(directory: Path) -> bool:
-    if directory.name.startswith(_SCOPE_PREFIX):  # managers of users before systemd 252 do not set the attribute
+    if directory.name.startswith(_SCOPE_PREFIX):  # systemd's user managers before 252 do not set the attribute
         return True
     for name in _ATTRIBUTES:
         with contextlib.suppress(OSError):
@@ -227,7 +227,7 @@ def _move_processes_to_leaf(cgroup: Path) -> None:
     leaf = cgroup / _LEAF
     pids = (cgroup / "cgroup.procs").read_text().split()
     if "0" in pids:
-        raise PermissionError(f"{cgroup} holds processes of another pid namespace, and cannot move them")
+        raise PermissionError(f"{cgroup} holds processes of another pid namespace, which cannot be moved from here")
     leaf.mkdir(exist_ok=True)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

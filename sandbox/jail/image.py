@@ -86,7 +86,7 @@ def main(socket_fd: int, folder: str) -> None:
         if folder:
             make_copy(packages, folder)
         else:
-            names = ["user", "mnt"] if make(packages) else ["mnt"]
+            names = ["user", "mnt"] if make_image(packages) else ["mnt"]
     except Exception as error:
         channel.send(f"{type(error).__name__}: {error}".encode())
         return
@@ -100,7 +100,7 @@ def enter_namespaces(namespaces: Iterable[int]) -> None:
         os.close(descriptor)
 
 
-def make(packages: JailPackages) -> bool:
+def make_image(packages: JailPackages) -> bool:
     """Make the image in a new mount namespace of this single-threaded process.
 
     Returns whether the mount namespace required a new user namespace. Raises OSError.

@@ -4,14 +4,14 @@ Each run enters its own Landlock domain (child.py), which denies all file access
 Processes in the domain cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter (seccomp.py)
 denies accesses that the kernel's ABI version cannot restrict.
 
-    ABI   Linux   restricts
+    ABI   Linux   adds restrictions of
     1     5.13    opening, executing, making and removing files
     2     5.19    moving and linking files between folders, which ABI 1 always denies
     3     6.2     truncating files
     4     6.7     TCP
     5     6.10    ioctl on devices
     6     6.12    signals, and abstract Unix sockets
-    7     6.15    the audit log (no messages)
+    7     6.15    (none, but a flag that disables messages in the audit log)
 """
 
 import contextlib
@@ -46,12 +46,12 @@ def read_abi() -> int:
         raise OSError(error.errno, f"landlock_create_ruleset: {error.strerror}") from None
 
 
-def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int:
+def make_ruleset(version: int, *, readable_paths: Iterable[str], writable_path: str) -> int:
     """Return the descriptor of a ruleset that grants only these accesses. Raises OSError.
 
-    version    the ABI version, at most the kernel's
-    readable   paths of files and folders to read and execute
-    writable   path of the folder with all accesses
+    version          the ABI version, at most the kernel's
+    readable_paths   files and folders to read and execute
+    writable_path    folder with all accesses
     """
     handled = _FILE_RIGHTS[min(version, len(_FILE_RIGHTS)) - 1]
     attributes = struct.pack("Q", handled)
@@ -62,9 +62,9 @@ def make_ruleset(version: int, *, readable: Iterable[str], writable: str) -> int
     ruleset = linux.PreparedSyscall(_SYS_CREATE_RULESET, attributes, len(attributes), 0)()
     os.set_inheritable(ruleset, False)
     try:
-        for path in readable:
+        for path in readable_paths:
             _grant(ruleset, path, handled & (_EXECUTE | _READ_FILE | _READ_FOLDER))
-        _grant(ruleset, writable, handled & ~(_MAKE_DEVICES | _DEVICE_REQUESTS))
+        _grant(ruleset, writable_path, handled & ~(_MAKE_DEVICES | _DEVICE_REQUESTS))
         for path in _DEVICES:
             with contextlib.suppress(FileNotFoundError):
                 writes = _WRITE | _TRUNCATE if path in _SINK_DEVICES else 0

@@ -78,7 +78,7 @@ _libc.syscall.restype = ctypes.c_long
 _fork = getattr(_libc, "_Fork", None)  # glibc >= 2.34: fork without at-fork handlers, at half the cost
 
 
-def _check(returned: int, call_name: str) -> int:
+def _raise_on_error(returned: int, call_name: str) -> int:
     if returned < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{call_name}: {os.strerror(number)}")
@@ -128,7 +128,7 @@ def make_system_call(number: int, *arguments: int) -> int:
     return returned
 
 
-def _call_named(call_name: str, number: int, *arguments: int) -> int:
+def _make_named_call(call_name: str, number: int, *arguments: int) -> int:
     try:
         return make_system_call(number, *arguments)
     except OSError as error:
@@ -199,12 +199,12 @@ def fork() -> int:
     """Fork this single-threaded process without Python's at-fork handlers."""
     if _keyed_fork is not None:
         return _keyed_fork()
-    return _check(_fork(), "fork") if _fork is not None else os.fork()
+    return _raise_on_error(_fork(), "fork") if _fork is not None else os.fork()
 
 
 def clone(flags: int) -> int:
     """Fork into new namespaces. flags: CLONE_NEW*. Returns 0 in the child, its pid in the caller."""
-    return _check(_libc.syscall(_SYS_CLONE, ctypes.c_ulong(flags | SIGCHLD), 0, 0, 0, 0), "clone")
+    return _raise_on_error(_libc.syscall(_SYS_CLONE, ctypes.c_ulong(flags | SIGCHLD), 0, 0, 0, 0), "clone")
 
 
 _stub_stack = ctypes.create_string_buffer(16384)
@@ -219,38 +219,38 @@ def clone_stub() -> int:
     """
     top = (ctypes.addressof(_stub_stack) + len(_stub_stack)) & ~15
     if _keyed_fork is None:
-        return _check(_libc.clone(_pause, top, CLONE_VM | SIGCHLD, None), "clone")
+        return _raise_on_error(_libc.clone(_pause, top, CLONE_VM | SIGCHLD, None), "clone")
     ctypes.c_void_p.from_address(top - 16).value = _pause.value  # the return address in the new process
     return make_system_call(_SYS_CLONE, CLONE_VM | SIGCHLD, top - 16)
 
 
 def unshare(flags: int) -> None:
-    _call_named("unshare", _SYS_UNSHARE, flags)
+    _make_named_call("unshare", _SYS_UNSHARE, flags)
 
 
 def setns(fd: int, flags: int) -> None:
-    _call_named("setns", _SYS_SETNS, fd, flags)
+    _make_named_call("setns", _SYS_SETNS, fd, flags)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     texts = [ctypes.c_char_p(text if text is None else text.encode()) for text in (source, target, kind, data)]
     addresses = [ctypes.cast(text, ctypes.c_void_p).value or 0 for text in texts]
-    _call_named(f"mount {target}", _SYS_MOUNT, *addresses[:3], flags, addresses[3])
+    _make_named_call(f"mount {target}", _SYS_MOUNT, *addresses[:3], flags, addresses[3])
 
 
 def unmount(target: str) -> None:
     text = ctypes.c_char_p(target.encode())
-    _call_named(f"umount {target}", _SYS_UMOUNT2, ctypes.cast(text, ctypes.c_void_p).value or 0, MNT_DETACH)
+    _make_named_call(f"umount {target}", _SYS_UMOUNT2, ctypes.cast(text, ctypes.c_void_p).value or 0, MNT_DETACH)
 
 
 def kill(pid: int, signal_number: int) -> None:
     """Send a signal like os.kill, but by a reserved call."""
-    _call_named("kill", _SYS_KILL, pid, signal_number)
+    _make_named_call("kill", _SYS_KILL, pid, signal_number)
 
 
 def pidfd_open(pid: int) -> int:
     """Open a pidfd like os.pidfd_open, but by a reserved call."""
-    return _call_named("pidfd_open", _SYS_PIDFD_OPEN, pid)
+    return _make_named_call("pidfd_open", _SYS_PIDFD_OPEN, pid)
 
 
 def chmod(path: str, mode: int, folder: int) -> None:
@@ -272,7 +272,7 @@ def set_fsuid_fsgid(uid: int) -> None:
 
 def set_nice(which: int, who: int, nice: int) -> None:
     """Set a niceness like os.setpriority, but by a reserved call. which: os.PRIO_PROCESS or os.PRIO_USER."""
-    _call_named("setpriority", _SYS_SETPRIORITY, which, who, nice)
+    _make_named_call("setpriority", _SYS_SETPRIORITY, which, who, nice)
 
 
 def set_scheduler_slice(seconds: float) -> None:
@@ -284,7 +284,7 @@ def set_scheduler_slice(seconds: float) -> None:
     size = struct.calcsize("IIQiIQQQ")
     data = struct.pack("IIQiIQQQ", size, _SCHED_OTHER, _SCHED_FLAG_RESET_ON_FORK, nice, 0, nanoseconds, 0, 0)
     buffer = ctypes.create_string_buffer(data, size)
-    _call_named("sched_setattr", _SYS_SCHED_SETATTR, 0, ctypes.addressof(buffer), 0)
+    _make_named_call("sched_setattr", _SYS_SCHED_SETATTR, 0, ctypes.addressof(buffer), 0)
 
 
 def make_readonly(target: str, *, nodev: bool) -> None:
@@ -301,13 +301,13 @@ def make_readonly(target: str, *, nodev: bool) -> None:
 def pivot_root(new_root: str) -> None:
     """Make the mount point `new_root` the root, and detach the old root."""
     os.chdir(new_root)
-    _check(_libc.syscall(_SYS_PIVOT_ROOT, b".", b"."), "pivot_root")
+    _raise_on_error(_libc.syscall(_SYS_PIVOT_ROOT, b".", b"."), "pivot_root")
     unmount(".")
     os.chdir("/")
 
 
 def prctl(option: int, *arguments: int) -> int:
-    return _call_named(f"prctl {option}", _SYS_PRCTL, option, *arguments)
+    return _make_named_call(f"prctl {option}", _SYS_PRCTL, option, *arguments)
 
 
 def list_capabilities() -> range:
@@ -325,7 +325,7 @@ def set_capabilities(mask: int, inheritable: int = 0, effective: int | None = No
     data = b"".join(struct.pack("III", *(bits >> shift & 0xFFFFFFFF for bits in sets)) for shift in (0, 32))
     buffer = ctypes.create_string_buffer(header + data, len(header + data))
     start = ctypes.addressof(buffer)
-    _call_named("capset", _SYS_CAPSET, start, start + len(header))
+    _make_named_call("capset", _SYS_CAPSET, start, start + len(header))
 
 
 def make_capabilities_ambient() -> None:

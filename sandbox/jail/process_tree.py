@@ -1,4 +1,4 @@
-"""Resource usage of a run's processes, and SIGKILL of all of them without a pid namespace."""
+"""Measurement of the resources that a run's processes use, and SIGKILL to all of them without a pid namespace."""
 
 import contextlib
 import mmap
@@ -39,7 +39,7 @@ class ProcessTree:
     proc            descriptor of /proc
     owns_namespace  whether the run consists of all other processes of the zygote's pid namespace; otherwise, it
                     consists of all descendants of the zygote, a subreaper
-    uid             uid that only the run's processes have; None if they share one
+    uid             uid that only the run's processes have; None if other processes also have it
     counters        counters of the cgroup of the zygote and the run; None without a cgroup
 
     Data that a program controls, such as process names, never enters memory that later runs inherit.

@@ -6,11 +6,11 @@ from sandbox.jail import image, linux
 from sandbox.jail.child import PACKAGES, RUN_ROOT
 
 
-def enter_image(*, packages: bool, toolchain: list[str]) -> None:
+def enter_image(*, has_packages: bool, toolchain: list[str]) -> None:
     """Make the image the root directory, and become uid 0 of the user namespace if 0 is mapped. Raises OSError.
 
-    packages   whether to include the packages from outside the standard library
-    toolchain  paths of the machine to bind-mount at the same location
+    has_packages   whether to include the packages from outside the standard library
+    toolchain      paths of the machine to bind-mount at the same location
 
     The calling process must be a clone, in new user, mount and pid namespaces, of one in the image's namespaces.
     """
@@ -20,7 +20,7 @@ def enter_image(*, packages: bool, toolchain: list[str]) -> None:
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     become_namespace_root()
     linux.mount(root, root, None, linux.MS_BIND | linux.MS_REC)  # pivot_root rejects an inherited mount
-    if packages:
+    if has_packages:
         linux.mount(image.PACKAGES, root + PACKAGES, None, linux.MS_BIND)
     for path, descriptor in path_fds.items():
         linux.mount(f"/proc/self/fd/{descriptor}", root + path, None, linux.MS_BIND | linux.MS_REC)

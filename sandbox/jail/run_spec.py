@@ -63,7 +63,8 @@ class RunSpec:
     def with_files(self, contents: dict[str, bytes]) -> "RunSpec":
         """Return the run spec with these files, name -> content, and with limits increased by their size."""
         n_inodes = len(contents) + len(list_folders(contents))
-        extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + n_inodes // 50  # a tmpfs has 64 inodes per MB
+        # Each MB of the disk limit permits 64 files (workspace.py).
+        extra_mb = 1 + sum(map(len, contents.values())) // 2**20 + n_inodes // 50
         memory_mb, disk_mb = self.run_params.memory_mb + 2 * extra_mb, self.run_params.disk_mb + extra_mb
         params = replace(self.run_params, has_files=True, memory_mb=memory_mb, disk_mb=disk_mb)
         return replace(self, run_params=params, packed_files=files.pack(contents))

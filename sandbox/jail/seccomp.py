@@ -68,7 +68,7 @@ def _deny_bits(argument: int, forbidden_bits: int, denial: "_Rule", otherwise: "
     return _Condition(argument, (0,), otherwise, denial, mask=forbidden_bits)
 
 
-def _test_null(argument: int, then: "_Rule", otherwise: "_Rule") -> _Condition:
+def _match_null(argument: int, then: "_Rule", otherwise: "_Rule") -> _Condition:
     return _Condition(argument, (0,), _Condition(argument, (0,), then, otherwise, high=True), otherwise)
 
 
@@ -105,9 +105,9 @@ _GIGABYTES = 0xC0000000  # all zero in lengths below 1 GB
 # Denied: merging pages with other processes, poisoning pages, and collapsing huge pages.
 _ADVICE = (0, 1, 2, 4, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23, 102, 103)
 _IDLE_ADVICE = (3, 20, 21)  # willneed cold pageout: these affect the page cache of the machine
-_ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # ARCH_SET_GS to ARCH_GET_GS: segments of the own thread
+_ARCH_SET_AND_GET = (0x1001, 0x1002, 0x1003, 0x1004)  # ARCH_SET_GS to ARCH_GET_GS: the thread's own segment bases
 _RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE = 0, 1, 4
-_FIXED_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)  # RLIMIT_CORE disables core dump handlers
+_FIXED_LIMITS = (_RLIMIT_CPU, _RLIMIT_FSIZE, _RLIMIT_CORE)  # the warden's RLIMIT_CORE disables core dump handlers
 # pdeathsig get_pdeathsig get_dumpable dumpable get_keepcaps get_timing name get_name get_seccomp capbset_read get_tsc
 # get_securebits timerslack get_timerslack get_child_subreaper no_new_privs get_no_new_privs thp_disable
 # get_thp_disable get_speculation_ctrl. Denied: names of mappings (0x53564d41), which are uncharged kernel memory.
@@ -128,8 +128,8 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
         """Return the rule for a call that sends a signal. argument: index of the signal number."""
         return _Condition(argument, (signal.SIGKILL,), kills, _Condition(argument, _VERDICT_SIGNALS, _EPERM, others))
 
-    # The zygote detects an external SIGKILL by its notifications of the run's own ones. Without notifications, the
-    # filter denies the run a SIGKILL to the program's first process.
+    # The filter notifies the zygote of each SIGKILL that the run sends, so any other SIGKILL is external. Without
+    # notifications, the filter denies SIGKILL to the program's first process.
     kills = _KeyedRule(
         _NOTIFY if settings.notify else _Condition(0, (0, _PROGRAM_PID), _EPERM, _deny_bits(0, _NEGATIVE, _EPERM))
     )
@@ -201,7 +201,7 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
         "pwritev2": without_flags,
         "prctl": _Condition(0, _PRCTL, _ALLOW, _KeyedRule(_EINVAL)),
         "arch_prctl": _Condition(0, _ARCH_SET_AND_GET, _ALLOW, _EINVAL),
-        "prlimit64": _test_null(2, _ALLOW, _KeyedRule(_Condition(0, (0,), _UNLESS_FIXED_LIMIT, _EPERM))),
+        "prlimit64": _match_null(2, _ALLOW, _KeyedRule(_Condition(0, (0,), _UNLESS_FIXED_LIMIT, _EPERM))),
         "setrlimit": _Condition(0, _FIXED_LIMITS, _EPERM, _ALLOW),
         "setpriority": _KeyedRule(_OWN_PRIORITY),
         "sched_setaffinity": _Condition(0, (0,), _NO_OP, _EPERM),

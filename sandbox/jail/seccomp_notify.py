@@ -65,13 +65,13 @@ class SeccompSupervisor:
         self._locks = self._threads = self._max_threads = self._max_bytes = 0
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
 
-    def begin_run(self, processes: int, address_space: int) -> None:
+    def begin_run(self, processes: int, max_mapping_bytes: int) -> None:
         """Reset for the next run.
 
-        processes      maximum number of processes and threads
-        address_space  maximum bytes per mapping
+        processes          maximum number of processes and threads
+        max_mapping_bytes  maximum size of a memory mapping
         """
-        self._locks, self._max_bytes = 0, address_space
+        self._locks, self._max_bytes = 0, max_mapping_bytes
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
         self._threads, self._max_threads = 1, processes
 

@@ -154,7 +154,7 @@ class ZygoteProcess:
             if namespaces:
                 self.user, self.shares_uid = _map_ids(self.pid, zygote_number)
             if cgroup is not None:
-                cgroup.add(self.pid)
+                cgroup.add_process(self.pid)
             self.channel.send(json.dumps(configuration).encode())
             os.write(opener, b"go")
         except BaseException:
@@ -183,7 +183,7 @@ class ZygoteProcess:
             resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
             interpreter, code = image.INTERPRETER, image.CODE
             if self._confinement.level == NAMESPACES:
-                rootfs.enter_image(packages=bool(kind.preloaded_modules), toolchain=toolchain)
+                rootfs.enter_image(has_packages=bool(kind.preloaded_modules), toolchain=toolchain)
                 linux.make_capabilities_ambient()
             elif self._confinement.root:
                 os.chroot(self._confinement.root)

@@ -56,12 +56,12 @@ def sweep_directories() -> None:
         try:
             for name in filter(is_stale, os.listdir(folder)):
                 with contextlib.suppress(OSError):  # another process may be removing it
-                    _remove(folder, name)
+                    _remove_directory(folder, name)
         finally:
             os.close(folder)
 
 
-def _remove(folder: int, name: str) -> None:
+def _remove_directory(folder: int, name: str) -> None:
     directory = os.open(name, directories.OPEN_DIRECTORY_FLAGS, dir_fd=folder)
     try:
         status = os.fstat(directory)

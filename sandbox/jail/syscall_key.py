@@ -46,7 +46,7 @@ _CODE = {
         "010000d4"  # svc 0
         "e9030091"  # mov x9, sp
         "3f010aeb"  # cmp x9, x10
-        "40000054"  # b.eq to the mov
+        "40000054"  # b.eq over the ldr
         "fe0340f9"  # ldr x30, [sp]
         "e5031faa"  # mov x5, xzr
         "c0035fd6",  # ret; the key follows

@@ -27,7 +27,7 @@ ALLOWED = frozenset(
         # Threads and locks of libc; newer versions use rseq and the newer futex calls.
         "gettid set_tid_address set_robust_list rseq futex futex_waitv futex_wake futex_wait futex_requeue "
         "sched_yield getcpu "
-        # Queries about scheduling; no changes.
+        # Queries about scheduling.
         "sched_getaffinity sched_getparam sched_getscheduler sched_getattr sched_get_priority_max "
         "sched_get_priority_min sched_rr_get_interval getpriority "
         # User and group ids; a program can only set its current ones.
@@ -62,7 +62,7 @@ DENIED = frozenset(
         "migrate_pages move_pages "
         # A lower priority lengthens a thread's waits for a processor, which do not count as its time.
         "sched_setparam sched_setscheduler sched_setattr ioprio_set "
-        # Runs share the library's files: watches or locks on these would reveal activity of other runs.
+        # Runs share the files of the image: watches or locks on these would reveal activity of other runs.
         "inotify_init inotify_init1 fanotify_init name_to_handle_at flock "
         # A timer's signal number is in memory, which a filter cannot read, and could be a forbidden one.
         "timer_create "
@@ -75,12 +75,12 @@ DENIED = frozenset(
 # run.
 NOT_SUPPORTED = frozenset("setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr".split())
 
-# Calls of attacks. The filter kills the process; the verdict is sandbox_violation.
+# Calls that only attacks make. The filter kills the process; the verdict is sandbox_violation.
 KILLED = frozenset(
     (
         # Access to the memory of other processes.
         "ptrace process_vm_readv process_vm_writev "
-        # Kernel interfaces with a bad security record.
+        # Kernel interfaces with many past vulnerabilities.
         "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register add_key request_key keyctl "
         # Changes of the kernel itself, and accesses that bypass file and device permissions.
         "kexec_load kexec_file_load init_module finit_module delete_module open_by_handle_at iopl ioperm modify_ldt "

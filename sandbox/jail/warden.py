@@ -30,7 +30,7 @@ from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind
 from sandbox.jail.worker_config import NAMESPACES, WorkerConfig
 from sandbox.jail.zygote_client import ZygoteClient
 
-_NAME = re.compile(r"[0-9a-f]{64}")
+_ARTIFACT_NAME = re.compile(r"[0-9a-f]{64}")
 _MAX_MESSAGE_BYTES = 1 << 16
 # Capabilities to create user namespaces, map ids into them, kill processes with other uids, and use the caller's
 # cgroups and shared folders.
@@ -65,7 +65,7 @@ class WardenClient:
         Raises BackendUnavailable if the warden cannot create it, CgroupJoinError if it cannot join the cgroup, and
         ZygoteLost if it exits during its start.
         """
-        response, descriptors = self._request({"start": asdict(kind), "runner": runner_number})
+        response, descriptors = self._call_warden({"start": asdict(kind), "runner": runner_number})
         match response:
             case {"cannot_join": reason}:
                 raise CgroupJoinError(reason)
@@ -83,18 +83,18 @@ class WardenClient:
 
     def _kill_zygote(self, zygote_number: int) -> None:
         with contextlib.suppress(WardenExited):
-            self._request({"end": zygote_number})
+            self._call_warden({"end": zygote_number})
 
     def replace_cgroup(self, runner_number: int) -> Cgroup:
         """Replace the cgroup of a runner without zygotes, and return the new one. Raises OSError."""
-        response, descriptors = self._request({"renew": runner_number})
+        response, descriptors = self._call_warden({"renew": runner_number})
         if "refused" in response:
             raise OSError(response["refused"])
         return Cgroup(response["version"], dict(zip(response["files"], descriptors, strict=True)))
 
     def load_artifact(self, name: str) -> bytes | None:
         """Return the artifact of a shared compilation; None if absent."""
-        _, descriptors = self._request({"fetch": name})
+        _, descriptors = self._call_warden({"fetch": name})
         for descriptor in descriptors:
             with open(descriptor, "rb") as file:
                 return file.read()
@@ -104,11 +104,11 @@ class WardenClient:
         """Share the artifact of a compilation unless the disk is full."""
         descriptor = make_memfd(content)
         try:
-            self._request({"store": name}, [descriptor])
+            self._call_warden({"store": name}, [descriptor])
         finally:
             os.close(descriptor)
 
-    def _request(
+    def _call_warden(
         self, request: dict[str, Any], descriptors: list[int] | None = None
     ) -> tuple[dict[str, Any], list[int]]:
         with self._lock:
@@ -196,7 +196,7 @@ class _WardenServer:
             elif configuration.image_fds:
                 image.enter_namespaces(configuration.image_fds)
             else:
-                image.make(configuration.packages)
+                image.make_image(configuration.packages)
         except OSError as error:
             self._image_failure = str(error)
         if self._image_failure or self._confinements is not None:
@@ -240,15 +240,15 @@ class _WardenServer:
                     self._confinements.remove(zygote_number)
             case {"renew": int(runner_number)}:
                 return self._replace_cgroup(runner_number)
-            case {"fetch": str(name)} if self._is_shared_name(name):
+            case {"fetch": str(name)} if self._is_valid_artifact_name(name):
                 content = self._shared.load_artifact(name)
                 return {}, [] if content is None else [make_memfd(content)]
-            case {"store": str(name)} if self._is_shared_name(name) and descriptors:
+            case {"store": str(name)} if self._is_valid_artifact_name(name) and descriptors:
                 self._shared.store_artifact(name, os.pread(descriptors[0], os.fstat(descriptors[0]).st_size, 0))
         return {}, []
 
-    def _is_shared_name(self, name: str) -> bool:
-        return self._has_shared_folder and _NAME.fullmatch(name) is not None
+    def _is_valid_artifact_name(self, name: str) -> bool:
+        return self._has_shared_folder and _ARTIFACT_NAME.fullmatch(name) is not None
 
     def _start_zygote(self, kind: ZygoteKind, runner_number: int) -> tuple[dict[str, Any], list[int]]:
         self._zygote_number += 1
@@ -283,7 +283,7 @@ class _WardenServer:
         self._n_replacements += 1
         assert self._subtree is not None
         try:
-            cgroup = cgroups.create(self._subtree, f"{runner_number + 1}.{self._n_replacements}")
+            cgroup = cgroups.create_cgroup(self._subtree, f"{runner_number + 1}.{self._n_replacements}")
         except OSError as error:
             return {"refused": str(error)}, []
         self._cgroups[runner_number] = cgroup

@@ -282,7 +282,7 @@ def _create_cgroups(scope_failure: str) -> tuple[delegation.CgroupSubtree | None
     try:
         subtree = delegation.find_subtree(scope_failure)
         for number in range(_RUNNERS):
-            groups.append(cgroups.create(subtree, str(number + 1)))
+            groups.append(cgroups.create_cgroup(subtree, str(number + 1)))
     except OSError as error:
         for group in groups:
             if isinstance(group, cgroups.Cgroup):

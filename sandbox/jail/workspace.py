@@ -138,7 +138,7 @@ class Workspace:
             return
         with contextlib.suppress(OSError):
             os.unlink(self._source_file, dir_fd=self._directory)
-        if not self._is_empty() and self._call_in_fork(self._empty) != 0:
+        if not self._is_empty() and self._call_in_fork(self._remove_entries) != 0:
             raise OSError(f"cannot remove the files of a run from {self.work}")
 
     def _is_empty(self) -> bool:
@@ -151,7 +151,7 @@ class Workspace:
                 n_entries += 1
         return n_entries <= 2
 
-    def _empty(self) -> bool:
+    def _remove_entries(self) -> bool:
         directories.empty_directory_fd(os.open(self.work, directories.OPEN_DIRECTORY_FLAGS), self._proc)
         return False
 

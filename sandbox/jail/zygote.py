@@ -118,7 +118,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
             import_module(name)
     proc = config["proc"] if config["proc"] >= 0 else os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     workspace = Workspace(work, proc, namespaces=has_namespaces)
-    ruleset = landlock.make_ruleset(abi, readable=config["readable"], writable=work) if abi else -1
+    ruleset = landlock.make_ruleset(abi, readable_paths=config["readable"], writable_path=work) if abi else -1
     if owner is not None:
         linux.set_fsuid_fsgid(owner)  # for access to the run's files and /proc entries
     linux.prctl(linux.PR_SET_DUMPABLE, 0)
@@ -193,7 +193,7 @@ def _assign_descriptors(params: RunParams, artifact: int, others: list[int]) -> 
     return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
 
 
-def _has_sigkill_ended(pid: int) -> bool:
+def _was_ended_by_sigkill(pid: int) -> bool:
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
     return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
 
@@ -226,16 +226,16 @@ class _RunLauncher:
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(params.seed)
         self._tree.begin_run()
-        self._notifications.begin_run(params.processes, params.address_space)
+        self._notifications.begin_run(params.processes, params.address_space_bytes)
         init = self._workspace.create(params, source, language.SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
             exec_program(params, language, fds, self._setup.enter_domain, self._prepared, owner, self._start_page)
         self._workspace.restore_oom_score()
         # Until the child exits, the first write to each page copies it.
-        kill_reason = self._wait(pid, params)
+        kill_reason = self._wait_for_end(pid, params)
         ended = time.monotonic()
-        killed = not kill_reason and _has_sigkill_ended(pid)
+        killed = not kill_reason and _was_ended_by_sigkill(pid)
         from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._may_have_sent_sigkill()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
         if not self._setup.has_cgroup_limits and resident_mb > params.memory_mb + self._zygote_mb + _SLACK_MB:
@@ -301,7 +301,7 @@ class _RunLauncher:
         start_time: float = START_TIME_STRUCT.unpack_from(self._start_page)[0]
         return start_time
 
-    def _wait(self, pid: int, params: RunParams) -> str:
+    def _wait_for_end(self, pid: int, params: RunParams) -> str:
         """Wait until the program exits or the zygote must kill it; return the kill reason, see ZygoteReport."""
         descriptor = linux.pidfd_open(pid)
         try:

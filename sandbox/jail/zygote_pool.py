@@ -78,12 +78,12 @@ class ZygotePool:
             with contextlib.suppress(OSError):
                 self._enclosing_cgroup = cgroups.EnclosingCgroup()
         try:
-            self._start_first()
+            self._start_first_zygote()
         except BaseException:
             self.close()
             raise
 
-    def _start_first(self) -> None:
+    def _start_first_zygote(self) -> None:
         """Start the first zygote, without the cgroup if it cannot join it."""
         n_lost = 0
         while not self._zygotes:

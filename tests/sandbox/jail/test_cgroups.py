@@ -21,7 +21,7 @@ pytestmark = pytest.mark.quiet  # cgroups of other tests would vanish during the
 @pytest.fixture
 def cgroup() -> Iterator[cgroups.Cgroup]:
     try:
-        cgroup = cgroups.create(delegation.find_subtree(), "test")
+        cgroup = cgroups.create_cgroup(delegation.find_subtree(), "test")
     except OSError as error:
         pytest.skip(f"cannot create a cgroup: {error}")
     yield cgroup
@@ -43,7 +43,7 @@ class Holder:
             signal.pause()
         os.close(reader)
         os.close(writer)
-        cgroup.add(self.pid)
+        cgroup.add_process(self.pid)
         os.write(self._gate, b"x")
         os.read(ready, 1)
         os.close(ready)
@@ -90,7 +90,7 @@ def test_page_cache_neither_prevents_a_run_nor_raises_its_limit(cgroup: cgroups.
     before = limit.read_text()
     pid = os.fork()
     if pid == 0:
-        cgroup.add(os.getpid())
+        cgroup.add_process(os.getpid())
         os.pread(file, 40 * MB, 0)
         os._exit(0)
     os.waitpid(pid, 0)
@@ -149,7 +149,7 @@ class ExistingCgroup:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def add(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         (self._directory / "cgroup.procs").write_text(str(pid))
 
 

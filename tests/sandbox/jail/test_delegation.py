@@ -106,12 +106,12 @@ def test_without_a_user_manager_the_reason_names_the_remedy(
 
 def test_no_process_outlives_its_cgroup() -> None:
     try:
-        cgroup = cgroups.create(delegation.find_subtree(), "test")
+        cgroup = cgroups.create_cgroup(delegation.find_subtree(), "test")
     except OSError as error:
         pytest.skip(f"cannot create a cgroup: {error}")
     pid = os.fork()
     if pid == 0:
         signal.pause()
-    cgroup.add(pid)
+    cgroup.add_process(pid)
     cgroup.remove()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL

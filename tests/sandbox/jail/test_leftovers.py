@@ -89,7 +89,7 @@ def test_a_missing_temporary_directory_is_no_error(temporary: Path, monkeypatch:
 
 def test_concurrent_sweeps_remove_only_cgroups_of_exited_processes(stale_name: str) -> None:
     try:
-        ours = cgroups.create(delegation.find_subtree(), "test")
+        ours = cgroups.create_cgroup(delegation.find_subtree(), "test")
     except OSError as error:
         pytest.skip(f"cannot create a cgroup: {error}")
     try:

@@ -85,7 +85,7 @@ def test_the_memory_limit_is_exact_after_any_run(single: Sandbox, before: Progra
 def records_peaks() -> bool:
     """Return whether the kernel records a memory peak for each run."""
     try:
-        cgroup = cgroups.create(delegation.find_subtree(), "peaks")
+        cgroup = cgroups.create_cgroup(delegation.find_subtree(), "peaks")
     except OSError:
         return False
     has_peak = "peak" in cgroup.files
