@@ -1,4 +1,4 @@
-"""`python -m curate`"""
+"""Entry point of `python -m curate`."""
 
 import sys
 from pathlib import Path

@@ -19,21 +19,22 @@ from curate.dataset.journal import ResultJournal
 from curate.dataset.output_folder import write_atomic
 from curate.dataset.query import query, read_table
 from curate.errors import CurateError
-from curate.ingestion import sample_sort_key
+from curate.ingestion import compute_sampling_key
 from curate.json_records import from_json, json_key, to_json
 from curate.judging import MeteredSandbox, classify_failure, map_with_retries
 from curate.options import BuildOptions
 from curate.pipeline import build
 from curate.problem import Problem
-from curate.progress import Progress, ignore_progress, with_progress
+from curate.progress import Progress, ignore_progress, track_progress
 from curate.reading.values import shorten
 from curate.text.document import Block, Section, Table, Text, render_markdown, render_terminal
 from sandbox import Judgement, SandboxOptions, Verdict
 
-FEW_TESTS = 5  # DeepCoder's minimum: fewer tests accept programs that print memorized outputs
+FEW_TESTS = 5  # DeepCoder's minimum; fewer tests accept programs that print memorized outputs
 JOURNAL, JSON, MARKDOWN = "judgements.jsonl", "audit.json", "audit.md"
-_MAX_ON_TERMINAL = 10  # failures
-_MAX_IN_MARKDOWN = 200  # failures; audit.json has all
+# Maximum numbers of printed failures; audit.json has all.
+_MAX_ON_TERMINAL = 10
+_MAX_IN_MARKDOWN = 200
 _COUNTS = f"""
     SELECT count(*) FILTER (multi_answer_suspect) AS n_suspects, count(*) FILTER (n_tests < {FEW_TESTS}) AS n_few_tests
     FROM rows WHERE ifnull(expected_answer, '') = ''
@@ -42,7 +43,7 @@ _COUNTS = f"""
 
 @dataclass(frozen=True, slots=True)
 class AuditFailure:
-    """A row whose reference fails its tests. cause: machine-readable reason; detail: text for people"""
+    """A row whose reference fails its tests. cause: machine-readable; detail: human-readable"""
 
     id: str
     cause: str
@@ -58,13 +59,13 @@ class DatasetAudit:
     sample_size        number of rows to judge; None for all
     seed               seed of the sample and of the programs' random numbers
     n_rows             rows of the dataset, or of the sample of a source
-    not_judged         rows without a judgement, by reason
-    n_judged           rows with an executed reference or solution
-    n_passed           of these, rows with a program that passed all tests
-    failures_by_cause  the others by cause
-    n_suspects         rows whose tests may have several right answers
-    n_few_tests        rows with fewer than FEW_TESTS tests
-    n_duplicates       near-duplicates; None if rows were not compared
+    not_judged         numbers of rows without a judgement, by reason
+    n_judged           number of rows with an executed reference or solution
+    n_passed           number of rows with a program that passed all tests
+    failures_by_cause  numbers of the other judged rows, by cause
+    n_suspects         number of rows whose tests may have several correct outputs
+    n_few_tests        number of rows with fewer than FEW_TESTS tests
+    n_duplicates       number of near-duplicates; None if rows were not compared
     faults             differences between the dataset and its manifest
     failures           the rows without a program that passed
     """
@@ -86,7 +87,7 @@ class DatasetAudit:
 
     @property
     def ok(self) -> bool:
-        """True without faults and failures."""
+        """True if there are neither faults nor failures."""
         return not self.faults and not self.failures
 
 
@@ -131,7 +132,7 @@ def _build_sections(audit: DatasetAudit, max_failures: int) -> Iterator[Section]
 
 @dataclass(frozen=True, slots=True)
 class _JournalEntry:
-    """The judgement of one reference. cause: of its failure, None if it passed; detail: the failed test, for people"""
+    """The judgement of a reference. cause: cause of its failure, None if it passed; detail: the failed test and why"""
 
     cause: str | None
     detail: str
@@ -192,8 +193,8 @@ def audit_dataset(
 
 
 def _sample(ids: Mapping[int, str], n: int, seed: int) -> list[int]:
-    """Choose n rows by the seed, and return their positions."""
-    return sorted(heapq.nsmallest(n, ids, key=lambda position: sample_sort_key(seed, ids[position])))
+    """Draw n rows by the seed, and return their positions."""
+    return sorted(heapq.nsmallest(n, ids, key=lambda position: compute_sampling_key(seed, ids[position])))
 
 
 def _judge_all(
@@ -210,7 +211,7 @@ def _judge_all(
     def load_unjudged() -> Iterator[Problem]:
         for position in positions:
             problem = dataset.load(position)
-            keys[problem.id] = _compute_key(problem, seed)
+            keys[problem.id] = _compute_journal_key(problem, seed)
             if keys[problem.id] not in journal:
                 yield problem
 
@@ -218,17 +219,16 @@ def _judge_all(
         assert problem.reference is not None
         return MeteredSandbox(box).judge(problem.reference, problem.tests)
 
-    # A service has one seed for all its clients.
+    # A sandbox service sets one seed for all its clients, so a client cannot choose it.
     with options.open(seed=None if options.backend == "http" else seed) as box:
         judgements = map_with_retries(load_unjudged(), judge, box)
-        for problem, judgement in with_progress(judgements, "judge references", progress, total=len(positions)):
+        for problem, judgement in track_progress(judgements, "judge references", progress, total=len(positions)):
             journal.add(keys[problem.id], to_json(_build_journal_entry(judgement)))
     entries = journal.select_records(keys, partial(from_json, _JournalEntry))
     return [AuditFailure(id, entry.cause, entry.detail) for id, entry in entries.items() if entry.cause is not None]
 
 
-def _compute_key(problem: Problem, seed: int) -> str:
-    """Return a digest of all inputs of a judgement."""
+def _compute_journal_key(problem: Problem, seed: int) -> str:
     assert problem.reference is not None
     content = [problem.reference.source, problem.reference.language, problem.tests.to_json(), seed]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -272,8 +272,8 @@ def audit_source(
     dataset = Dataset(out, manifest).require_problems()
     if any(row["expected_answer"] for row in dataset.iter_rows("data", ("expected_answer",))):
         raise CurateError(
-            f"{name} has questions of mathematics, and this command executes programs. {out} is a dataset of those "
-            "whose answers math-verify can read."
+            f"{name} contains math questions, which have no programs to execute. {out} is a dataset of the questions "
+            "whose answers math-verify can parse."
         )
     failures = [
         AuditFailure(row["id"], row["cause"] or row["reason"], row["detail"])
@@ -298,7 +298,7 @@ def audit_source(
 
 
 def _count_failures_and_rows(dataset: Dataset, failures: Sequence[AuditFailure]) -> dict[str, Any]:
-    """Return the remaining fields of an audit: its failures, and counts of the dataset's rows."""
+    """Return the fields of an audit that hold its failures, and counts of the dataset's rows."""
     columns = ("multi_answer_suspect", "n_tests", "expected_answer")
     (counts,) = query(_COUNTS, rows=read_table(dataset, "data", columns))
     causes = Counter(failure.cause for failure in failures)

@@ -34,12 +34,12 @@ log = logging.getLogger(__name__)
 Record = TypeVar("Record")
 Ref = TypeVar("Ref")
 
-KEPT, REJECTED = "data.arrow", "rejected.arrow"  # parts of tables, in the folder of a shard
-REJECTED_KEY = ("id", "stage", "reason", "detail")  # sort key of the table
+KEPT, REJECTED = "data.arrow", "rejected.arrow"  # files in a shard's folder, with its parts of two tables
+REJECTED_KEY = ("id", "stage", "reason", "detail")  # sort key of the table `rejected`
 
 
 class Address(NamedTuple):
-    """The address of a row: the index of its shard, and its number there."""
+    """The address of a row: the index of its shard, and its number in the shard."""
 
     shard: int
     number: int
@@ -47,9 +47,9 @@ class Address(NamedTuple):
 
 @dataclass(slots=True)
 class BuildOutputs:
-    """The outputs of stages other than rows.
+    """The outputs of stages, other than rows of `data` and `rejected`.
 
-    tables      rows and columns of further tables, by the name of the table's folder; a column has a type and a meaning
+    tables      rows and columns of other tables, by folder name; columns are (type, meaning) by name
     duplicates  the report's section on removed duplicates
     """
 
@@ -66,13 +66,13 @@ class BuildState(Closeable):
 
     folder        the work folder, deleted at the end of the build
     shards        the shards, with complete work files
-    files         the open work files, in the same order
-    sources       names of the sources, in the order of preference among equally good rows
+    files         the open work files of the shards, in the same order
+    sources       names of the sources; of equally good duplicates, the row of the first source stays
     stages        all stages of the build, in order
     open_sandbox  opens a sandbox with a seed
-    pool          calls functions for several shards
+    pool          calls functions for several shards in parallel
     resumed       whether an earlier process began the build
-    outputs       outputs of stages other than rows
+    outputs       outputs of stages, other than rows
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class BuildState(Closeable):
         self._open_sandbox = open_sandbox
         self._pool = pool
         self._resumed = resumed
-        self._levels_file = folder / "levels"  # shared by all processes of a resumed build
+        self._levels_file = folder / "levels"  # isolation levels, including those of earlier processes
         self._sandboxes: dict[int, Sandbox] = {}  # by seed
         self._lock = threading.Lock()
         self.files: list[WorkFile] = []
@@ -126,7 +126,7 @@ class BuildState(Closeable):
         return tuple(sorted(set(self._levels_file.read_text().split()))) if self._levels_file.exists() else ()
 
     def drop_repeated_ids(self) -> None:
-        """Reject rows with an id of an earlier shard; delete them if the source has several rows per problem."""
+        """Reject rows whose id occurs in an earlier shard; delete them if the source has several rows per problem."""
         divided = {source for source, n in Counter(shard.source for shard in self.shards).items() if n > 1}
         indexes = [index for index, shard in enumerate(self.shards) if shard.source in divided]
         repeated_rows: list[Address] = []
@@ -155,7 +155,7 @@ class BuildState(Closeable):
         if self._resumed:
             for file in self.files:
                 _discard_stale_records(file, self.stages, index)
-        pending = [file.count_pending(index, rejected=stage.includes_rejected) for file in self.files]
+        pending = [file.count_pending(index, include_rejected=stage.includes_rejected) for file in self.files]
         done = sum(file.count_records(stage.name) for file in self.files)
         total = done + sum(pending)
         if total:
@@ -164,7 +164,7 @@ class BuildState(Closeable):
             return
         if stage.seed is None:
             calls = [(self.shards[shard], self.stages, index) for shard, n in enumerate(pending) if n]
-            for _, n_examined in self._pool.map(examine_shard, calls, here=True):
+            for _, n_examined in self._pool.map(examine_shard, calls, local_only=True):
                 done += n_examined
                 self.progress(stage.name, done, total)
             return
@@ -178,9 +178,9 @@ class BuildState(Closeable):
             self.progress(stage.name, done, total)
 
     def _iter_pending(self, stage: ProblemStage[Any], index: int) -> Iterator[Address]:
-        """Yield the problems that a stage must examine, shard by shard, so memory holds the list of one shard."""
+        """Yield the problems that a stage must examine. Memory holds the list of one shard at a time."""
         for shard, file in enumerate(self.files):
-            for number in file.list_pending(index, rejected=stage.includes_rejected):
+            for number in file.list_pending(index, include_rejected=stage.includes_rejected):
                 yield Address(shard, number)
 
     def is_problem(self, address: Address) -> bool:
@@ -205,9 +205,9 @@ class BuildState(Closeable):
             numbered = [(address.number, rejection) for address, rejection in group]
             self.files[shard].reject(self.stages.index(stage), numbered)
 
-    def iter_problems(self, before: Stage | None = None) -> Iterator[Address]:
-        """Yield the problems not rejected by stages before this one, sorted by id. before: None for all stages"""
-        index = len(self.stages) if before is None else self.stages.index(before)
+    def iter_problems(self, stage: Stage | None = None) -> Iterator[Address]:
+        """Yield the problems that no earlier stage rejected, sorted by id. stage: None for the end of the build"""
+        index = len(self.stages) if stage is None else self.stages.index(stage)
         return (address for _, address in self._merge(lambda file: file.iter_remaining_ids(index)))
 
     def iter_examined(self, stage: ProblemStage[Any]) -> Iterator[Address]:
@@ -218,9 +218,9 @@ class BuildState(Closeable):
         """Return the number of kept problems."""
         return sum(file.count("rejected_by IS NULL") for file in self.files)
 
-    def iter_rejections(self, by: Stage | None = None) -> Iterator[tuple[Address, Rejection]]:
-        """Yield rejections in the order of the table `rejected`. by: their stage; None for all"""
-        index = None if by is None else self.stages.index(by)
+    def iter_rejections(self, stage: Stage | None = None) -> Iterator[tuple[Address, Rejection]]:
+        """Yield the rejections by a stage, in the order of the table `rejected`. stage: None for all stages"""
+        index = None if stage is None else self.stages.index(stage)
 
         def iter_shard(shard: int) -> Iterator[tuple[bytes, Address, Rejection]]:
             for id, number, rejection in self.files[shard].iter_rejections(index):
@@ -237,10 +237,10 @@ class BuildState(Closeable):
         kept: Counter[str] = Counter()
         verified: Counter[str] = Counter()
         total = self.count_problems()
-        # Other stages do not change rows, and pickling their evaluation sets is slow.
+        # Rows depend on no other stages, and pickling their evaluation sets is slow.
         stages = [stage for stage in self.stages if isinstance(stage, ProblemStage)]
         calls = [(shard, stages) for shard in self.shards]
-        for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, here=True):
+        for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, local_only=True):
             kept[self.shards[index].source] += n_kept
             verified[self.shards[index].source] += n_verified
             self.progress("write", kept.total(), total)
@@ -279,11 +279,14 @@ class BuildState(Closeable):
 
 
 def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
-    """Examine a shard's problems without a record of this stage, which executes no programs; return their number."""
+    """Examine a shard's problems without a record of this stage, and return their number.
+
+    index: index of the stage in `stages`; the stage must execute no programs
+    """
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     with WorkFile(shard.work_file) as file:
-        pending = sorted(file.list_pending(index, rejected=stage.includes_rejected))
+        pending = sorted(file.list_pending(index, include_rejected=stage.includes_rejected))
         for number in pending:
             row = load_row(file, number, stages)
             _store_record(file, number, row, stage.examine(row, _refuse_sandbox), stages, index)
@@ -302,14 +305,14 @@ def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[i
 
         def iter_kept_rows() -> Iterator[dict[str, Any]]:
             nonlocal verified
-            for number, encoded, is_examined in file.iter_kept():
+            for number, encoded, is_examined in file.iter_kept_problems():
                 problem = load_row(file, number, stages).problem if is_examined else decode_problem(encoded)
                 verified += problem.verified
                 yield to_row(problem)
 
         rejections = (rejection for _, _, rejection in _sort_rejections(file.iter_rejections()))
-        write_part(iter_kept_rows(), COLUMNS, shard.folder / KEPT, rewards=True)
-        write_part(map(make_rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, rewards=False)
+        write_part(iter_kept_rows(), COLUMNS, shard.folder / KEPT, table="data")
+        write_part(map(make_rejected_row, rejections), REJECTED_COLUMNS, shard.folder / REJECTED, table="rejected")
         return file.count("rejected_by IS NULL"), verified
 
 
@@ -320,12 +323,12 @@ def load_row(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
 
 
 def _replay(file: WorkFile, number: int, stages: Sequence[Stage]) -> BuildRow:
-    """Apply a problem's records from these stages, and return the updated problem."""
+    """Load a problem and apply its records of these stages."""
     row = BuildRow(file.load(number))
     records = file.load_records(number)
     for stage in stages:
         if stage.name in records and isinstance(stage, ProblemStage):
-            row = stage.settle(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
+            row = stage.apply_record(row, from_json(stage.record_type, json.loads(records[stage.name][1])))
     return row
 
 
@@ -333,15 +336,15 @@ def _store_record(file: WorkFile, number: int, row: BuildRow, record: Any, stage
     stage = stages[index]
     assert isinstance(stage, ProblemStage)
     key = stage.key(row) or ""
-    settled = stage.settle(row, record)
+    updated = stage.apply_record(row, record)
     rejection = file.load_rejection(number)
-    if settled.rejection != row.rejection:
-        rejection = None if settled.rejection is None else (index, settled.rejection)
+    if updated.rejection != row.rejection:
+        rejection = None if updated.rejection is None else (index, updated.rejection)
     file.save_result(
         number,
-        settled.problem,
+        updated.problem,
         record=(stage.name, key, json.dumps(to_json(record))),
-        next_stage=find_first_pending(settled, stages, index + 1),
+        next_stage=find_first_pending(updated, stages, index + 1),
         rejection=rejection,
     )
 
@@ -366,7 +369,7 @@ def _refuse_sandbox(seed: int) -> Sandbox:
 
 @contextmanager
 def measure_step(step: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Record the wall time of a step."""
+    """Add the wall time of the block to `seconds`, under the name of the step."""
     start = time.monotonic()
     yield
     seconds[step] = round(time.monotonic() - start, 3)
@@ -385,7 +388,7 @@ def count_by_source(
 
     read, kept, verified  numbers of rows by source
     rejected              numbers of rows by source, stage and reason
-    stages                names of stages in rejections, in running order
+    stages                names of stages, as in rejections, in running order
     """
     by_source: dict[str, dict[str, dict[str, int]]] = {name: {} for name in sources}
     for source, stage, reason in sorted(rejected, key=lambda entry: (stages.index(entry[1]), entry[2])):

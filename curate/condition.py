@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from curate.dataset.query import connect, run
+from curate.dataset.query import connect, stream_query
 from curate.dataset.writer import get_schema
 from curate.errors import CurateError
 from curate.problem import COLUMNS
@@ -31,9 +31,9 @@ class ValueType(Enum):
     """The type of a value, as named in error messages."""
 
     NUMBER = "a number"
-    TEXT = "a text"
+    TEXT = "a string"
     TRUTH = "true or false"
-    TEXTS = "a list of texts"
+    TEXTS = "a list of strings"
     NUMBERS = "a list of numbers"
 
 
@@ -46,13 +46,13 @@ _TYPES = {
     "list<string>": _TEXTS,
     "list<int32>": _NUMBERS,
 }
-# Columns that are empty if unknown. An empty date must not compare as an early one, so it becomes null.
+# Columns that are empty if unknown. Empty values become null; otherwise an empty date would compare as an early one.
 _EMPTY_IS_NULL = frozenset({"date", "difficulty", "language", "platform", "title", "url"})
 # Values computed from the column `tests`.
 SUITE_VALUES = {"kind": _TEXT, "checker": _TEXT, "wall_seconds": _NUMBER, "memory_mb": _NUMBER}
 NAMES = sorted([*COLUMNS, *SUITE_VALUES])
 
-# A word is a sequence without blanks, including those of Unicode.
+# Words are separated by whitespace, including Unicode whitespace.
 _WORDS = r"regexp_extract_all({}, '[^\t-\r\x1c-\x20\x{{85}}\p{{Z}}]+')"
 
 
@@ -75,7 +75,7 @@ _FUNCTIONS = {
     "matches": _Operation((_TEXT,), 2, _BOOL, "regexp_matches({}, {})"),
     "words": _Operation((_TEXT,), 1, _NUMBER, f"len({_WORDS})::DOUBLE"),
 }
-# Functions of the name of a model.
+# Functions that take the name of a model.
 _MODEL_FUNCTIONS = {"samples": '"samples {}"', "solve_rate": '("correct {0}" / nullif("samples {0}", 0))'}
 _FUNCTION_NAMES = [*_FUNCTIONS, *_MODEL_FUNCTIONS]
 _ARITHMETIC = {
@@ -87,7 +87,7 @@ _ARITHMETIC = {
     "%": "({0} - {1} * floor({0} / nullif({1}, 0)))",
 }
 _ORDER = {"LESSTHAN": "<", "LESSTHANOREQUALTO": "<=", "GREATERTHAN": ">", "GREATERTHANOREQUALTO": ">="}
-# Operations by the type of a syntax tree node, or by the sign and the number of arguments of an operator.
+# Operations by the type of a syntax tree node or, for arithmetic, by the sign and the number of arguments.
 _OPERATIONS: dict[str | tuple[str, int], _Operation] = {
     **{(sign, 2): _Operation((_NUMBER,), 2, _NUMBER, sql) for sign, sql in _ARITHMETIC.items()},
     ("-", 1): _Operation((_NUMBER,), 1, _NUMBER, "(- {})"),
@@ -100,20 +100,21 @@ _OPERATIONS: dict[str | tuple[str, int], _Operation] = {
     **{f"COMPARE_{n}": _Operation((_NUMBER, _TEXT), 2, _BOOL, f"({{}} {sign} {{}})") for n, sign in _ORDER.items()},
 }
 _SYNTAX = (
-    "a condition has names, numbers, texts, functions, comparisons, arithmetic, in, between, is null, and, or, not"
+    "a condition may contain names, numbers, strings, functions, comparisons, arithmetic, "
+    "in, between, is null, and, or, not"
 )
-_NO_METHODS = f"values have no methods. Functions are {', '.join(_FUNCTION_NAMES)}"
-_LISTS = ("list_value", "row")  # functions in the syntax tree for brackets
-_NULL = "nothing equals null. Write `is null` or `is not null`"
+_NO_METHODS = f"values have no methods. The functions are {', '.join(_FUNCTION_NAMES)}"
+_LISTS = ("list_value", "row")  # function names of [...] and (...) in the syntax tree
+_NULL = "a comparison with null is never true. Write `is null` or `is not null`"
 _HINTS = {
     'near "None"': ". Write `is null` or `is not null`",
-    'near "#"': ". A comment begins with --",
-    'near "{"': ". A list is written [1, 2]",
-    'near ","': ". A list is written [1, 2]",
-    "Chained comparisons": ": in place of `1 <= n_tests <= 5`, write `n_tests between 1 and 5`, or "
+    'near "#"': ". Begin a comment with --",
+    'near "{"': ". Write a list as [1, 2]",
+    'near ","': ". Write a list as [1, 2]",
+    "Chained comparisons": ". Instead of `1 <= n_tests <= 5`, write `n_tests between 1 and 5`, or "
     "`1 <= n_tests and n_tests <= 5`",
-    'near ""': ". A text with a letter before it stands in single quotes: r'\\d+'",
-    "unterminated": ". In a text, '' stands for a quote",
+    'near ""': ". Write a string with a prefix in single quotes: r'\\d+'",
+    "unterminated": ". In a string, write '' for a single quote",
 }
 _PREFIX = "SELECT ("
 _MAX_BATCH_SECONDS = 60.0
@@ -126,8 +127,8 @@ class Condition:
 
     text    the condition as written
     sql     the generated expression for DuckDB
-    names   names of the values that it uses
-    models  models whose solve rates it uses
+    names   names of columns and suite values in the condition
+    models  models whose solve rates the condition uses
     """
 
     text: str
@@ -157,14 +158,14 @@ def parse(text: str, models: Sequence[str] = ()) -> Condition:
         position = _describe_position(text, error.offset)
         raise CurateError(f"condition {text.strip()[:200]}: {position}: {error}.") from None
     except (ValueError, RecursionError):
-        raise CurateError(f"condition {text[:200]}: not a readable expression.") from None
+        raise CurateError(f"condition {text[:200]}: cannot be parsed. Simplify it.") from None
     return Condition(text, sql, frozenset(translator.names), frozenset(translator.models))
 
 
 def evaluate(
     conditions: Sequence[Condition], rows: "Iterable[pa.RecordBatch]", counts: SampleCounts
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield for each row, in order, its id, its source, and whether it fulfils each condition: None if unknown.
+    """Yield the id, the source and the results of all conditions for each row, in order. A result is None if unknown.
 
     rows    batches with the columns of all conditions
     counts  numbers of judged and of correct samples
@@ -196,8 +197,8 @@ def evaluate(
 
     outputs = "".join(f", {condition.sql} AS condition_{number}" for number, condition in enumerate(conditions))
     reader = pa.RecordBatchReader.from_batches(schema, add_computed_columns())
-    with connect(threads="1", memory_limit=_MAX_MEMORY) as connection:  # one thread keeps the order of the rows
-        results = run(
+    with connect(threads="1", memory_limit=_MAX_MEMORY) as connection:  # a single thread keeps the order of the rows
+        results = stream_query(
             connection, f"SELECT id, source{outputs} FROM rows", {"rows": reader}, max_batch_seconds=_MAX_BATCH_SECONDS
         )
         yield from (tuple(result.values()) for result in results)
@@ -210,7 +211,7 @@ def _compute_suite_values(suite: Suite) -> dict[str, Any]:
 
 
 class _InvalidExpressionError(Exception):
-    """An error in a condition. offset: its position in the statement, in bytes"""
+    """An error in a condition. offset: byte offset of the error in the statement"""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -219,7 +220,7 @@ class _InvalidExpressionError(Exception):
 
 def _parse_condition(text: str) -> Node:
     """Parse a condition with DuckDB. Raises _InvalidExpressionError for anything but one expression."""
-    # The closing bracket is on a new line, so a comment in the text cannot hide it.
+    # The closing parenthesis is on a new line, so a comment in the text cannot hide it.
     statement = _parse_sql(f"{_PREFIX}{text}\n)")
     selected: list[Node] = statement["node"].pop("select_list", [])
     frame = _parse_sql(f"{_PREFIX}TRUE\n)")
@@ -231,7 +232,7 @@ def _parse_condition(text: str) -> Node:
 
 def _parse_sql(sql: str) -> Any:
     if "\0" in sql:
-        raise ValueError("a zero byte")
+        raise ValueError("a NUL byte")
     ((answer,),) = _connect_parser().execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     parsed = json.loads(answer)
     if parsed["error"]:
@@ -256,7 +257,7 @@ def _describe_position(text: str, offset: int) -> str:
 
 
 class _Translator:
-    """A translator of the syntax tree of one condition to SQL, which also collects its names and models."""
+    """A translator of a condition's syntax tree to SQL. Collects the names and models in the condition."""
 
     def __init__(self, text: str, models: Sequence[str]) -> None:
         self._source, self._sampled = f"{_PREFIX}{text}".encode(), tuple(models)
@@ -291,7 +292,7 @@ class _Translator:
         if kind == "COMPARE_IN":
             item, *others = node["children"]
             if len(others) == 1:
-                raise _build_error(others[0], "one value in brackets is not a list. Write `in [value]`, or no brackets")
+                raise _build_error(others[0], "(value) is not a list. Write `in [value]`, or remove the parentheses")
             return self._translate_in_list(item, others)
         if kind in ("COMPARE_NOT_DISTINCT_FROM", "COMPARE_DISTINCT_FROM"):
             raise _build_error(node, "only null can follow `is`")
@@ -308,7 +309,7 @@ class _Translator:
         return operation.result, operation.sql.format(first, *others)
 
     def _read_text(self, node: Node) -> str | None:
-        """Return the value of a text literal: '...', "...", r'...' or e'...' with escapes; None for other nodes."""
+        """Return the value of a string literal: '...', "...", r'...' or e'...' with escapes; None for other nodes."""
         begin = self._source[node.get("query_location", 0) :][:1].lower()
         if node["type"] == "OPERATOR_CAST" and node["type_expr"].get("type_name") == "r" and begin in (b"r", b"'"):
             return self._read_literal(node["child"])
@@ -318,7 +319,7 @@ class _Translator:
             text = self._read_literal(node)
         if text is not None and "\\" in text and begin != b"e":
             raise _build_error(
-                node, "a text with a backslash. Write r'...' for a literal backslash, e'...' for an escape sequence"
+                node, "a string has a backslash. Write r'...' for a literal backslash, e'...' for an escape sequence"
             )
         return text
 
@@ -362,7 +363,7 @@ class _Translator:
             raise _build_error(node, _describe_unknown_name("function", name, _FUNCTION_NAMES))
         is_plain = not (node["distinct"] or node["filter"] or node["order_bys"]["orders"] or node["export_state"])
         if not is_plain or any(argument["name"] for argument in node["arguments"]):
-            raise _build_error(node, f"{name} takes plain arguments")
+            raise _build_error(node, f"{name} takes only positional arguments, without DISTINCT, FILTER or ORDER BY")
         if name in _MODEL_FUNCTIONS:
             return _NUMBER, _MODEL_FUNCTIONS[name].format(self._read_model(node, arguments).replace('"', '""'))
         n = _FUNCTIONS[name].n_arguments
@@ -377,12 +378,12 @@ class _Translator:
 
         pattern = self._read_text(node)
         if pattern is None:
-            raise _build_error(node, "the pattern must be a text in quotes")
+            raise _build_error(node, "the pattern must be a quoted string")
         try:
             _connect_parser().execute("SELECT regexp_matches('', ?)", [pattern])
         except duckdb.Error as error:
             reason = str(error).partition(": ")[2].splitlines()[0]
-            raise _build_error(node, f"not a regular expression of RE2 ({reason})") from None
+            raise _build_error(node, f"not a valid RE2 regular expression ({reason})") from None
 
     def _read_model(self, node: Node, arguments: Sequence[Node]) -> str:
         sampled = ", ".join(self._sampled) or "no model"
@@ -391,7 +392,7 @@ class _Translator:
             model = self._sampled[0]
         if model is None:
             see = "" if self._sampled else ", see `curate difficulty`"
-            raise _build_error(node, f"name the model in quotes. Sampled: {sampled}{see}")
+            raise _build_error(node, f"pass the model's name in quotes. Sampled: {sampled}{see}")
         if model not in self._sampled:
             raise _build_error(node, f"{model} was not sampled on this dataset. Sampled: {sampled}")
         self.models.add(model)
@@ -432,7 +433,7 @@ def _translate_constant(node: Node) -> tuple[ValueType, str]:
             return _BOOL, literal["text"].upper()
         case "NULL_LITERAL":
             raise _build_error(node, _NULL)
-    raise _build_error(node, "not a number, text, true or false")
+    raise _build_error(node, "not a number, string, true or false")
 
 
 def _quote(text: str) -> str:
@@ -444,6 +445,7 @@ def _build_error(node: Node, reason: str) -> _InvalidExpressionError:
     return _InvalidExpressionError(offset if offset < 2**63 else len(_PREFIX), reason)
 
 
-def _describe_unknown_name(what: str, name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"unknown {what} {name}.{f' Did you mean {close[0]}?' if close else ''} There are {', '.join(known)}"
+def _describe_unknown_name(kind: str, name: str, valid_names: list[str]) -> str:
+    close = get_close_matches(name, valid_names, 1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"unknown {kind} {name}.{hint} Choose one of {', '.join(valid_names)}"

@@ -15,13 +15,13 @@ from typing import Any
 from curate.dataset import card, output_folder
 from curate.dataset.dataset import Dataset, Row
 from curate.dataset.digests import RowHasher, write_digests
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT_REASON, make_evidence_row, sort_key
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, SUSPECT_REASON, get_sort_key, make_evidence_row
 from curate.dataset.files import DatasetFiles, hash_files
 from curate.dataset.integrity import require_intact
 from curate.dataset.writer import REJECTED_COLUMNS, Columns, make_rejected_row, write_table
-from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, with_name_and_date
+from curate.manifest import Manifest, Plan, SourceCounts, StepPlan, add_name_and_date
 from curate.problem import COLUMNS, Rejection
-from curate.progress import Progress, ignore_progress, with_progress
+from curate.progress import Progress, ignore_progress, track_progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.report.report_files import load_duplicate_section, write_report
 
@@ -61,16 +61,17 @@ def derive(
 ) -> Manifest:
     """Write the remaining rows of all inputs into the folder `out`, and return the manifest.
 
-    A finished folder with this plan is unchanged.
+    Does nothing if the folder has the finished dataset of this plan.
 
     removed                      rejections of the rows to remove
     plan                         plan of the new dataset
     tables                       all tables other than `data`, `rejected` and `evidence`
     changes                      changed fields of the manifest of the only input, or of a new manifest
     timer                        name of a duration in the manifest, and its start by time.monotonic()
-    files                        the rows, if curate did not build the dataset; without a manifest, `inputs` is empty
-    removed_rows_kept_elsewhere  whether another dataset has the removed rows, or equal rows are kept, so they need no
-                                 evidence
+    files                        files of the rows, if curate did not build the dataset; without a manifest, pass no
+                                 `inputs`
+    removed_rows_kept_elsewhere  whether another output has the removed rows, or equal rows are kept, so the table
+                                 `evidence` omits them
     duplicates                   section of the report; None: the section of the only input
     recipe                       recipe of the new dataset; None if no recipe can express its steps
 
@@ -88,7 +89,7 @@ def derive(
         hasher, kept, verified = RowHasher(), Counter[str](), Counter[str]()
         before = [dataset.manifest for dataset in inputs]
         if files is None:
-            rows = with_progress(
+            rows = track_progress(
                 _iter_remaining(inputs, removed), "write", progress, total=sum(m.n_kept for m in before) - len(removed)
             )
             write_table(_hash_and_count_rows(rows, hasher, kept, verified), COLUMNS, final / "data")
@@ -97,9 +98,10 @@ def derive(
             kept[_FOREIGN_SOURCE] = n_rows - len(removed)
             before = before or [Manifest(plan, "", {_FOREIGN_SOURCE: SourceCounts(n_rows, {}, n_rows)})]
         suffix = files.suffix if files else ".parquet"
-        new = sorted(map(make_rejected_row, removed.values()), key=sort_key)
-        rejected = heapq.merge(*(dataset.iter_rows("rejected") for dataset in inputs), new, key=sort_key)
-        write_table(map(hasher.add_rejected, rejected), REJECTED_COLUMNS, final / "rejected", suffix=suffix)
+        new = sorted(map(make_rejected_row, removed.values()), key=get_sort_key)
+        merged = heapq.merge(*(dataset.iter_rows("rejected") for dataset in inputs), new, key=get_sort_key)
+        rejected = (hasher.add(row, "rejected") for row in merged)
+        write_table(rejected, REJECTED_COLUMNS, final / "rejected", suffix=suffix)
         for name, (table, columns) in tables.items():
             write_table(table, columns, final / name, suffix=suffix)
         if files is None:
@@ -108,7 +110,7 @@ def derive(
                 _iter_evidence(dataset, _select_removed(index, removed), kept_elsewhere=removed_rows_kept_elsewhere)
                 for index, dataset in enumerate(inputs)
             )
-            write_table(heapq.merge(*evidence, key=sort_key), EVIDENCE_COLUMNS, final / EVIDENCE)
+            write_table(heapq.merge(*evidence, key=get_sort_key), EVIDENCE_COLUMNS, final / EVIDENCE)
         manifest = replace(
             before[0] if len(before) == 1 else Manifest(plan, "", {}),
             plan=plan,
@@ -121,7 +123,7 @@ def derive(
         if timer is not None:
             name, start = timer
             manifest = replace(manifest, seconds={**manifest.seconds, name: round(time.monotonic() - start, 3)})
-        manifest = with_name_and_date(manifest, out)
+        manifest = add_name_and_date(manifest, out)
         card.write(manifest, final)
         if duplicates is None and len(inputs) == 1:
             duplicates = load_duplicate_section(inputs[0].path)
@@ -149,11 +151,11 @@ def _select_removed(index: int, removed: Mapping[Key, Rejection]) -> dict[int, R
 def _hash_and_count_rows(
     rows: Iterable[Row], hasher: RowHasher, kept_counts: "Counter[str]", verified_counts: "Counter[str]"
 ) -> Iterator[Row]:
-    """Yield the rows; hash each, and count rows and verified rows by source."""
+    """Yield the rows, and add each to the hashes and to the counts by source."""
     for row in rows:
         kept_counts[row["source"]] += 1
         verified_counts[row["source"]] += row["verified"]
-        yield hasher.add(row)
+        yield hasher.add(row, "data")
 
 
 def _iter_evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewhere: bool) -> Iterator[Row]:
@@ -167,7 +169,7 @@ def _iter_evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_e
         return (row for row in before if row["reason"] != SUSPECT_REASON or row["id"] not in ids)
     statements = enumerate(dataset.iter_rows("data", ("statement",)))
     after = (make_evidence_row(removed[n], row["statement"]) for n, row in statements if n in removed)
-    return heapq.merge(before, after, key=sort_key)
+    return heapq.merge(before, after, key=get_sort_key)
 
 
 def _build_counts(

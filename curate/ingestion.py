@@ -32,7 +32,7 @@ _INTERACTION = re.compile(
     r"|^\W*(?:\\(?:sub)?section\*?\{)?interaction(?: protocol)?\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
-STAGES = ("parse", "filter")  # stages in rejections by reading and by filtering
+STAGES = ("parse", "filter")  # column `stage` of rows rejected here: by the reader, and by a filter
 
 
 def source_names() -> list[str]:
@@ -106,13 +106,13 @@ def check_not_empty(name: str, table: TableFiles) -> None:
 
 
 def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows: int) -> list[TableFiles]:
-    """Return the shards of a source: a single one if rows are limited or sampled, or if the source has ONE_SHARD."""
+    """Divide a source into shards; a single one if rows are limited or sampled, or if the source has ONE_SHARD."""
     together = options.limit or options.sample or getattr(import_source_module(name), "ONE_SHARD", False)
     return [table] if together else divide(table, max_rows)
 
 
 def has_repeated_problems(name: str) -> bool:
-    """Return whether a source has several rows per problem, of which only the first counts."""
+    """Return whether a source has several rows per problem. A build keeps only the first of them."""
     return getattr(import_source_module(name), "SEVERAL_ROWS_PER_PROBLEM", False)
 
 
@@ -166,14 +166,14 @@ def _select_items(name: str, table: TableFiles, options: BuildOptions) -> Iterat
     if options.sample is None:
         return items
     ids = {item.id for item in items}
-    chosen = set(heapq.nsmallest(options.sample, ids, key=partial(sample_sort_key, options.seed)))
+    chosen = set(heapq.nsmallest(options.sample, ids, key=partial(compute_sampling_key, options.seed)))
     return (item for item in islice(_read_source(name, table), options.limit) if item.id in chosen)
 
 
-def sample_sort_key(seed: int, id: str) -> bytes:
+def compute_sampling_key(seed: int, id: str) -> bytes:
     """Return the sampling key of a row.
 
-    A sample consists of the rows with the smallest keys, so a larger one with the same seed contains a smaller one.
+    A sample consists of the rows with the smallest keys, so a larger sample with the same seed contains a smaller one.
     """
     return hashlib.sha256(f"{seed} {id}".encode("utf-8", "surrogatepass")).digest()
 
@@ -186,24 +186,24 @@ def _read_source(name: str, table: TableFiles) -> Iterator[Problem | Rejection]:
 
 
 def few_tests(problem: Problem, *, min_tests: int = 5) -> str | None:
-    """Return "few_tests" if a problem has too few distinct tests: a program with memorized outputs would pass."""
+    """Return "few_tests" if a problem has so few distinct tests that a program with memorized outputs would pass."""
     return "few_tests" if len(problem.tests.cases) < min_tests else None
 
 
 def image(problem: Problem) -> str | None:
-    """Return "image" if the source counts pictures, or the statement has a placeholder of one: models see only text."""
+    """Return "image" if the source counts pictures or the statement has a placeholder, since models read only text."""
     return "image" if problem.n_pictures or _PICTURE.search(problem.statement) else None
 
 
 def interactive(problem: Problem) -> str | None:
-    """Return "interactive" if the statement describes an interaction: fixed inputs cannot interact."""
+    """Return "interactive" if the statement describes an interaction, since tests have fixed inputs."""
     if "nteract" not in problem.statement.lower():  # a cheap check; the full search takes 50 times as long
         return None
     return "interactive" if _INTERACTION.search(problem.statement) else None
 
 
 def no_reference(problem: Problem, *, keep_unpublished: bool = True) -> str | None:
-    """Return "no_reference" if a problem has no solutions: tests that no solution has passed may be wrong.
+    """Return "no_reference" if a problem has no solutions, since tests that no solution has passed may be wrong.
 
     keep_unpublished: whether to keep problems of sources that publish no solutions
     """

@@ -20,18 +20,18 @@ _KEY = "key in the JSON"
 class UnknownFieldError(ValueError):
     """An unknown field in a record.
 
-    where: the path of the record
+    path: path of the record, such as Recipe.build
     field: the first unknown field
-    known: the fields of the record's type
+    valid_fields: the fields of the record's type
     """
 
-    def __init__(self, where: str, unknown: Sequence[str], known: Iterable[str]) -> None:
-        super().__init__(f"{where}: unknown field {', '.join(unknown)}")
-        self.where, self.field, self.known = where, unknown[0], list(known)
+    def __init__(self, path: str, unknown: Sequence[str], valid_fields: Iterable[str]) -> None:
+        super().__init__(f"{path}: unknown field {', '.join(unknown)}")
+        self.path, self.field, self.valid_fields = path, unknown[0], list(valid_fields)
 
 
 def omit_if_default(default: Any, *, key: str = "") -> Any:
-    """Declare a field that the JSON omits if it has its immutable default. key: key in the JSON; empty: its name"""
+    """Declare a field that the JSON omits if it has its default. key: key in the JSON; empty for the field's name"""
     return field(default=default, metadata={_OMITTED: True, **({_KEY: key} if key else {})})
 
 

@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# The sandbox itself retries lost runs, so repeated failures are permanent.
+# Consecutive sandbox failures that end a command. The sandbox itself retries lost runs, so these are permanent.
 FAILURES_IN_A_ROW = 3
 
 
 class MeteredSandbox:
-    """A sandbox that adds up the CPU seconds of its programs. Each object is for one problem and thread.
+    """A wrapper of `Sandbox` that adds up the CPU seconds of its programs, for one problem and one thread.
 
-    Methods raise the same exceptions as in `Sandbox`, except for RefereeError. A solution
-    on which the suite's referee fails has a wrong answer, so it cannot be a reference.
+    Methods raise the same exceptions as those of `Sandbox`, except RefereeError: they return the verdict wrong_answer
+    for a solution on which the suite's referee fails.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -52,10 +52,7 @@ class MeteredSandbox:
         return judgement
 
     def judge_many(self, pairs: Sequence[tuple[Program, Suite]], *, run_all: bool = False) -> list[Judgement]:
-        """Judge all pairs in one request, and return the judgements in the same order.
-
-        On a cluster, each request adds latency.
-        """
+        """Judge all pairs in one request, which saves latency on a cluster. Return the judgements in the same order."""
         judgements: dict[int, Judgement] = {}
         for index, result in self._sandbox.judge_many_with_errors(pairs, run_all=run_all):
             if isinstance(result, RefereeError):
@@ -131,7 +128,7 @@ def map_with_retries(
     work     called concurrently in threads; after a SandboxError, its item is retried at the end
     sandbox  the sandbox that `work` uses; its number of workers limits the concurrent items
 
-    Raises CurateError after FAILURES_IN_A_ROW consecutive sandbox failures, and all other exceptions of `work`.
+    Raises CurateError after FAILURES_IN_A_ROW sandbox failures, and all other exceptions of `work`.
     """
 
     def call_work(item: Item) -> tuple[Item, Result | SandboxError]:
@@ -157,7 +154,7 @@ def map_with_retries(
             if failures == FAILURES_IN_A_ROW:
                 raise CurateError(
                     f"the sandbox failed {failures} times in a row: {result}. Results up to here are saved. "
-                    "Find the fault with `curate doctor`, then run the same command again to continue."
+                    "Run `curate doctor` to find the cause, then run the same command again to continue."
                 ) from result
             log.warning("the sandbox failed, will retry: %s", result)
             failed.append(item)
@@ -171,7 +168,7 @@ def collect_outputs(
 ) -> Iterator[Case]:
     """Yield a case for each input on which the program exits with status 0, in order, with the program's output.
 
-    The output is the printed text or, for calls, the returned value. Of statements, only calls have outputs.
+    The output is the printed text, the return value of the called function, or the value of the call in a Python test.
     """
     executed = program
     if suite.assertions is not None:

@@ -92,7 +92,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class MergedDataset:
-    """A dataset that was merged into another one."""
+    """The plan and the content hash of an input of a merge."""
 
     content_hash: str
     plan: Plan
@@ -100,7 +100,7 @@ class MergedDataset:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """The rows of one source by result.
+    """The number of rows of one source, by result.
 
     rejected: number of rows by stage, then by reason
     n_verified: number of kept rows whose reference passed all tests; None if curate did not build the dataset
@@ -131,7 +131,7 @@ class SetCounts(EvaluationSource):
     removed, n_to_review: numbers of removed rows, and of kept rows to review
     removal_rate: removed / rows
     removed_by_rule: number of removed rows by rule
-    warning: warning of an implausible rate; None if it is plausible
+    warning: warning of an implausibly high removal rate; None for a plausible one
     """
 
     items: int
@@ -148,9 +148,9 @@ class SetCounts(EvaluationSource):
 class StrengthSummary:
     """The strength of the tests of all measured problems.
 
-    measured, not_measured: numbers of measured problems, and of the others
-    mutants: number of mutants tried
-    killed, equivalent: numbers of mutants that the tests rejected, and of mutants equivalent to the reference
+    measured, not_measured: numbers of measured and of other problems
+    mutants: number of mutants executed
+    killed, equivalent: numbers of mutants that the tests reject, and of mutants equivalent to the reference
     survivors: numbers of wrong mutants that no test rejects, by kind of mistake
     """
 
@@ -184,7 +184,7 @@ class BuildInfo:
     """Facts about a build that do not determine the content of the dataset.
 
     executed_cpu_seconds: CPU time of all executed programs
-    reference_cpu_seconds: CPU time of the references, included in the former
+    reference_cpu_seconds: CPU time of the references, a part of executed_cpu_seconds
     levels: isolation levels of the sandboxes that judged programs
     packages: packages outside the standard library that programs could import
     """
@@ -204,9 +204,9 @@ class BuildInfo:
 
 @dataclass(frozen=True, slots=True)
 class SelectedBand:
-    """The solve-rate band of a dataset, as MIN:MAX, and the models whose rates lie in it.
+    """The solve-rate band of a dataset, as MIN:MAX, and the models whose solve rates selected its problems.
 
-    warning: warning of so few problems that chance may have selected them; None if there are enough
+    warning: warning that chance may have selected the problems, because they are few; None without a warning
     """
 
     band: str
@@ -216,7 +216,7 @@ class SelectedBand:
 
 @dataclass(frozen=True, slots=True)
 class MergeSource:
-    """An input of a merge. rows: number of its rows; n_kept: number of rows kept, because they are not duplicates"""
+    """An input of a merge. rows: number of its rows; n_kept: number of its rows in the merged dataset"""
 
     location: str
     content_hash: str
@@ -228,10 +228,10 @@ class MergeSource:
 class Manifest:
     """The manifest of a finished dataset.
 
-    counts: the rows by result, by source
+    counts: numbers of rows by result, by source
     decontamination: results of comparisons, by evaluation set
     seconds: wall time in seconds, by stage
-    merged: the merged datasets; empty for none
+    merged: the inputs of a merge; empty for other datasets
     files: the files that no command changes later; empty if an earlier version wrote the dataset
     name: name of the folder
     date: day of writing, in UTC, as YYYY-MM-DD
@@ -284,7 +284,7 @@ class Manifest:
         return [f"{name}: {warning}" for name, warning in warned if warning]
 
 
-def with_name_and_date(manifest: Manifest, folder: Path) -> Manifest:
+def add_name_and_date(manifest: Manifest, folder: Path) -> Manifest:
     """Return the manifest with the name of the folder and today's date."""
     return replace(manifest, name=folder.absolute().name, date=datetime.now(UTC).date().isoformat())
 

@@ -1,8 +1,8 @@
-"""Merge curated datasets into one, without duplicates across them. `merge` lists the steps.
+"""The merge of datasets into one without duplicates across them. `merge` lists the steps.
 
 Rows are copied unchanged. Of several equal problems, verified ones take precedence, then problems with more tests,
-then problems of earlier datasets. An evaluation set counts only if every dataset was compared with it, with the same
-files, name and window of dates. Memory holds ids, sketches and the smaller tables.
+then problems of earlier datasets. The result lists only evaluation sets with which every dataset was compared, with the
+same files, name and date window. Memory holds ids, sketches and the smaller tables.
 """
 
 import os
@@ -38,11 +38,12 @@ from curate.manifest import (
     StrengthSummary,
 )
 from curate.problem import COLUMNS, DEFAULT_VALUES, Problem, Rejection
-from curate.progress import Progress, ignore_progress, with_progress
+from curate.progress import Progress, ignore_progress, track_progress
 from curate.report.duplicate_section import DuplicateSection, build_duplicate_section
 
 _MAX_SHOWN = 3
-SetCountsOfInputs = dict[str, list[tuple[str, SetCounts]]]  # for each set, its name and its counts in each dataset
+# For each evaluation set, its name and its counts in each dataset.
+SetCountsOfInputs = dict[str, list[tuple[str, SetCounts]]]
 
 
 def merge(
@@ -84,7 +85,9 @@ def merge(
 
     bands = {dataset.manifest.solve_rate for dataset in inputs}
     changes = {
-        "decontamination": {name: _sum_sets(counts, hits) for name, counts in shared.items()},
+        "decontamination": {
+            name: _sum_set_counts([counts for _, counts in entries], hits) for name, entries in shared.items()
+        },
         "build": _merge_builds(inputs),
         "solve_rate": bands.pop() if len(bands) == 1 else None,
         "merged": tuple(
@@ -110,7 +113,7 @@ def merge(
 def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
     """Open the datasets. Raises CurateError unless there are at least two, all finished and outside `out`."""
     if len(locations) < 2:
-        raise CurateError("a merge needs at least two datasets.")
+        raise CurateError(f"a merge needs at least two datasets, not {len(locations)}. Pass more datasets.")
     inputs = [Dataset.open_built(location) for location in locations]
     if len({dataset.path.resolve() for dataset in inputs}) < len(inputs):
         raise CurateError("a dataset is given twice. Pass each dataset once.")
@@ -121,12 +124,12 @@ def _open_inputs(locations: Sequence[str | Path], out: Path) -> list[Dataset]:
             raise CurateError(f"{given}: its rows have no {listed}. Build it again with this version.")
         ids = [row["id"] for row in dataset.iter_rows("data", ("id",))]
         if ids != sorted(ids):
-            raise CurateError(f"{given}: its rows are not in the order of their ids. Build it again.")
+            raise CurateError(f"{given}: its rows are not sorted by id. Build it again.")
     return inputs
 
 
 def find_missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
-    """Return the datasets not compared with an evaluation set, by set; omits sets with which all were compared.
+    """Return the datasets not compared with an evaluation set, by set. Omits sets with which all were compared.
 
     Raises CurateError for a dataset that curate did not build.
     """
@@ -140,7 +143,7 @@ def find_missing_sets(locations: Sequence[str | Path]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of all datasets, with consecutive numbers."""
+    """The rows of all datasets, numbered consecutively."""
 
     inputs: Sequence[Dataset]
 
@@ -192,7 +195,7 @@ def _find_duplicates(
 
     duplicates: dict[Key, tuple[Rejection, Key]] = {}
     in_sources: list[Rejection] = []
-    compared = with_progress(iter_problems(), "deduplicate", progress, total=len(rows))
+    compared = track_progress(iter_problems(), "deduplicate", progress, total=len(rows))
     with create_temporary_sketches(compared, folder=work) as sketches:
         numbers = sketches.number.tolist()
         order = order_by_rank(np.array(verified)[numbers], np.array(n_tests)[numbers])
@@ -232,7 +235,7 @@ def _check_ids(rows: _Rows, removed: Mapping[Key, object], locations: Sequence[s
 def _merge_solve_rates(rows: _Rows, kept_by_removed: Mapping[Key, Key]) -> list[Row]:
     """Return the solve rates of the kept rows, sorted by id and model.
 
-    For models not sampled on a kept row, the rates of a removed row with the same id, problem and tests count.
+    A kept row gets rates of models not sampled on it from a removed row with the same id, problem and tests.
     """
 
     def get_task(key: Key) -> tuple[object, ...]:
@@ -277,16 +280,16 @@ def _merge_hits(inputs: Sequence[Dataset], shared: SetCountsOfInputs) -> list[Ro
     """Return the hits of the shared sets. Row positions continue from one dataset to the next."""
     hits: list[Row] = []
     for index, dataset in enumerate(inputs):
-        before = {  # number of rows of earlier datasets, by set
-            in_each[index][1].name: sum(counts.rows for _, counts in in_each[:index]) for in_each in shared.values()
+        # Number of rows of earlier datasets, by the name of the set in this dataset.
+        offsets = {
+            entries[index][1].name: sum(counts.rows for _, counts in entries[:index]) for entries in shared.values()
         }
         rows = dataset.iter_rows("contamination")
-        hits += ({**hit, "row": hit["row"] + before[hit["set"]]} for hit in rows if hit["set"] in before)
+        hits += ({**hit, "row": hit["row"] + offsets[hit["set"]]} for hit in rows if hit["set"] in offsets)
     return sorted(hits, key=lambda hit: hit["row"])
 
 
-def _sum_sets(in_each: Sequence[tuple[str, SetCounts]], hits: Sequence[Row]) -> SetCounts:
-    counts = [of_one for _, of_one in in_each]
+def _sum_set_counts(counts: Sequence[SetCounts], hits: Sequence[Row]) -> SetCounts:
     rules: Counter[str] = Counter()
     for count in counts:
         rules.update(count.removed_by_rule)
@@ -312,7 +315,7 @@ def _build_plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, thresho
     options: dict[str, Any] = {}
     for manifest in reversed(before):  # the first dataset takes precedence
         options |= manifest.plan.configuration.get("source_options", {})
-    compared = [in_each[0][1] for in_each in shared.values()]
+    compared = [entries[0][1] for entries in shared.values()]
     return Plan(
         curate_version=metadata.version("curate-code"),
         inputs={
@@ -326,7 +329,7 @@ def _build_plan(inputs: Sequence[Dataset], shared: SetCountsOfInputs, *, thresho
 
 
 def _merge_builds(inputs: Sequence[Dataset]) -> BuildInfo:
-    """Combine the builds. Strengths and times are sums; the machine is the current one."""
+    """Combine the build information. Strengths and times are sums; the machine is the current one."""
     builds = [build for dataset in inputs if (build := dataset.manifest.build) is not None]
     isolations = sorted({build.isolation for build in builds})
     locations = {name: location for build in reversed(builds) for name, location in build.locations.items()}

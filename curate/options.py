@@ -11,11 +11,11 @@ from sandbox import languages
 class BuildOptions:
     """The options that, together with inputs and evaluation sets, decide the content of a dataset."""
 
-    min_tests: int = 5  # DeepCoder's minimum: fewer tests accept programs that print memorized outputs
+    min_tests: int = 5  # DeepCoder's minimum; fewer tests accept programs that print memorized outputs
     tries: int = 8  # maximum number of solutions executed per problem
     reference_languages: tuple[str, ...] = ("python",)  # languages of solutions to execute
     cross_checks: int = 3  # further solutions executed, to check their agreement with the tests
-    no_reference: str = "keep"  # or "drop": problems of sources that publish no solutions
+    no_reference: str = "keep"  # "keep" or "drop" problems of sources that publish no solutions
     dedup: float = 0.7  # minimum Jaccard similarity of word 5-grams of near-duplicates
     mutants: int = MAX_MUTANTS  # wrong programs made from each reference, to measure test strength
     min_test_strength: float | None = None  # minimum share of mutants that the tests must reject; None: any

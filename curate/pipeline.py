@@ -32,7 +32,7 @@ from curate.manifest import (
     Plan,
     SourceCounts,
     SourceLocation,
-    with_name_and_date,
+    add_name_and_date,
 )
 from curate.options import BuildOptions
 from curate.problem import Rejection
@@ -70,17 +70,16 @@ def build(
 ) -> Manifest:
     """Build the dataset of the named sources in the folder `out` and return its manifest.
 
-    locations  (name, location) of each source; a location is a text, or a table with `location` and the options of the
-               source. Of equally good duplicates, the one from the first source stays
+    locations  (name, location) of each source; a location is a string, or a table with `location` and the options of
+               the source. Of equally good duplicates, the one from the first source stays
     against    evaluation sets whose items no row may contain, in the form of `--against`; if you pass stages, pass the
                sets to default_stages instead
     stages     the steps between reading and writing, in order; None: default_stages(options, against)
-    sandbox    options of the sandbox, default: on this machine; they do not affect the dataset
-    overwrite  replace an existing dataset in the folder
-    progress   callback for progress reports
+    sandbox    options of the sandbox, which do not affect the dataset; default: on this machine
+    overwrite  whether to replace an existing dataset in the folder
 
-    A finished folder with the same inputs and options is unchanged. Raises CurateError if an input, the folder or the
-    sandbox fails, and ValueError for an invalid combination of stages.
+    Does nothing if the folder has the finished dataset of these inputs and options. Raises CurateError if an input, the
+    folder or the sandbox fails, and ValueError for an invalid combination of stages.
     """
     if sandbox.backend == "http":
         raise CurateError(
@@ -92,18 +91,18 @@ def build(
     stages = default_stages(options, against) if stages is None else _check_stages(stages, against)
     with _explain_errors(out):
         packages = sandbox.find_packages()
-    plan = _plan(tables, options, stages, packages)
+    plan = _build_plan(tables, options, stages, packages)
     finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
-    for name, table in tables:  # before creating the folder
+    for name, table in tables:
         check_not_empty(name, table)
     with _explain_errors(out), output_folder.open_work_folder(out, plan, overwrite=overwrite) as work:
         seconds: dict[str, float] = {}
         resumed = (work / SHARDS).exists()
         pool = ShardPool(sandbox, sum(file.bytes or 0 for files in plan.inputs.values() for file in files))
         with measure_step("read", seconds):
-            shards = _read(tables, options, stages, work / SHARDS, pool, progress)
+            shards = _read_shards(tables, options, stages, work / SHARDS, pool, progress)
         names = [name for name, _ in tables]
         with BuildState(
             work, shards, names, stages, open_sandbox=sandbox.open, pool=pool, progress=progress, resumed=resumed
@@ -114,18 +113,18 @@ def build(
                     stage.run(state)
             final = work / "final"
             with measure_step("write", seconds):
-                hasher, counts = _write(state, final)
+                hasher, counts = _write_tables(state, final)
             manifest = Manifest(
                 plan=plan,
                 content_hash=hasher.content_hash,
                 reward_hash=hasher.reward_hash,
                 counts=counts,
                 decontamination=state.outputs.decontamination,
-                build=_build_info(state, tables, sandbox, packages),
+                build=_collect_build_info(state, tables, sandbox, packages),
                 seconds=seconds,
                 recipe=recipe,
             )
-            manifest = with_name_and_date(manifest, out)
+            manifest = add_name_and_date(manifest, out)
             card.write(manifest, final)
             write_report(final, manifest, state.outputs.duplicates)
         return output_folder.commit_output(work, out, manifest)
@@ -143,7 +142,7 @@ def dry_run(
     Raises CurateError as `build` does.
     """
     tables = find_source_tables(locations)
-    default_stages(options, against)  # only for its errors
+    default_stages(options, against)  # raises CurateError for an invalid evaluation set
     read: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     rejected: Counter[tuple[str, str, str]] = Counter()
@@ -172,7 +171,7 @@ def _check_stages(stages: Sequence[Stage], against: Sequence[str]) -> list[Stage
     return list(stages)
 
 
-def _plan(
+def _build_plan(
     tables: Sequence[tuple[str, TableFiles]],
     options: BuildOptions,
     stages: Sequence[Stage],
@@ -183,7 +182,7 @@ def _plan(
         for name, table in tables
     }
     configuration = {
-        # The order of the sources decides between duplicates; the keys of a JSON object are unordered.
+        # A list, because the order of the sources decides between duplicates, and keys of a JSON object are unordered.
         "sources": [name for name, _ in tables],
         "source_options": {name: table.options for name, table in tables if table.options},
         **to_json(options),
@@ -194,7 +193,7 @@ def _plan(
     if packages:
         configuration["packages"] = to_json(packages)
     evaluations = [item for stage in stages if isinstance(stage, DecontaminationStage) for item in stage.evaluations]
-    against = tuple(evaluation.plan for evaluation in evaluations)
+    against = tuple(evaluation.manifest_entry for evaluation in evaluations)
     return Plan(find_installed_version(DISTRIBUTION) or "not installed", inputs, configuration, against)
 
 
@@ -202,7 +201,7 @@ def _serialize_stages(stages: Sequence[Stage]) -> Any:
     return [{"name": stage.name, **to_json(stage.options)} for stage in stages]
 
 
-def _read(
+def _read_shards(
     tables: Sequence[tuple[str, TableFiles]],
     options: BuildOptions,
     stages: list[Stage],
@@ -217,13 +216,13 @@ def _read(
     folder.mkdir(exist_ok=True)
     remove_unfinished(folder)
     shards = plan_shards(tables, options, folder)
-    sketched = any(isinstance(stage, DeduplicationStage) for stage in stages)
-    # Reading a shard needs no other stages, and pickling their evaluation sets is slow.
+    needs_sketches = any(isinstance(stage, DeduplicationStage) for stage in stages)
+    # Reading a shard requires no other stages, and pickling their evaluation sets is slow.
     problem_stages = [stage if isinstance(stage, ProblemStage) else None for stage in stages]
     missing: dict[str, set[str]] = {}
     n_rows = 0
     shard_progress = progress if len(shards) == 1 else ignore_progress
-    calls = [(shard, options, problem_stages, sketched, shard_progress) for shard in shards]
+    calls = [(shard, options, problem_stages, needs_sketches, shard_progress) for shard in shards]
     for index, (n_read, fields) in pool.map(read_shard, calls):
         n_rows += n_read
         progress("read", n_rows, None)
@@ -235,7 +234,7 @@ def _read(
     return shards
 
 
-def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
+def _write_tables(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceCounts]]:
     """Write all tables; return the hashes of the rows, and the counts by source and result."""
     shutil.rmtree(final, ignore_errors=True)  # incomplete folder of a killed build
     hasher, kept, verified = state.write_tables(final)
@@ -245,7 +244,7 @@ def _write(state: BuildState, final: Path) -> tuple[RowHasher, dict[str, SourceC
     return hasher, state.count_rows(list(dict.fromkeys(stage_names)), kept, verified)
 
 
-def _build_info(
+def _collect_build_info(
     state: BuildState, tables: Sequence[tuple[str, TableFiles]], sandbox: SandboxOptions, packages: tuple[Package, ...]
 ) -> BuildInfo:
     return BuildInfo(

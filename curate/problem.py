@@ -92,40 +92,41 @@ class Rejection:
 COLUMNS: dict[str, tuple[str, str]] = {
     "id": ("string", "`source/native-id`, unique"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
-    "statement": ("string", "the problem in the words of its source, without the source's prompt template"),
-    "starter_code": ("string", "signature the solution must keep; empty for stdin problems"),
+    "statement": ("string", "statement of the problem, as the source has it, without the source's prompt template"),
+    "starter_code": ("string", "code with the signature that a solution must keep; empty for stdin problems"),
     "tests": ("string", "JSON text of a `sandbox.Suite`: cases, entry_point, checker, limits"),
-    "n_tests": ("int32", "distinct (input, expected) pairs in `tests`"),
-    "n_tests_read": ("int32", "tests in the source, repeated ones included"),
+    "n_tests": ("int32", "number of distinct (input, expected) pairs in `tests`"),
+    "n_tests_read": ("int32", "number of tests in the source, including repeated ones"),
     "n_public_tests": ("int32", "number of leading cases of `tests` that the statement shows; 0: unknown"),
     "verified": (
         "bool",
-        "a reference solution passed every test, twice; for an expected answer: the judge of mathematics can read it, "
-        "and it equals itself",
+        "a reference solution passed every test, twice; for an expected answer: math-verify can parse it, and finds it "
+        "equal to itself",
     ),
     "reference": ("string?", "the solution that passed; null if none did"),
-    "reference_language": ("string?", "its language: python or cpp"),
-    "n_tries": ("int32", "solutions executed until one passed"),
+    "reference_language": ("string?", "language of the reference: python or cpp"),
+    "n_tries": ("int32", "number of solutions executed until one passed"),
     "cpu_seconds": ("float64?", "CPU seconds of the reference over all tests (measured, so not in content_hash)"),
-    "n_references": ("int32", "executed solutions that passed every test; 0: not verified"),
-    "slowest_cpu_seconds": ("float64?", "CPU seconds of the reference at its slowest test (measured)"),
+    "n_references": ("int32", "number of executed solutions that passed every test; 0: not verified"),
+    "slowest_cpu_seconds": ("float64?", "CPU seconds of the reference on its slowest test (measured)"),
     "time_limit_seconds": (
         "float64?",
-        "wall seconds for a test: 5 times the CPU seconds of the slowest one, at least 1, at most the suite's limit "
+        "wall-time limit of a test in seconds: 5 times `slowest_cpu_seconds`, at least 1, at most the suite's limit "
         "(measured)",
     ),
     "multi_answer_suspect": (
         "bool",
-        "solutions that the source lists as accepted give unexpected answers to a test, which may have several answers",
+        "solutions that the source lists as accepted give unexpected outputs on a test, which may thus have several "
+        "correct outputs",
     ),
     "test_strength": (
         "float64?",
         "share of wrong programs, made from the reference by small changes, that the tests reject; null: not "
         "measured (measured with time limits, so not in content_hash)",
     ),
-    "n_mutants": ("int32", "wrong programs tried; 0: none"),
-    "n_mutants_killed": ("int32", "of these, rejected by the tests"),
-    "n_mutants_equivalent": ("int32", "of these, never different from the reference, so not in the share"),
+    "n_mutants": ("int32", "number of mutants of the reference that were executed"),
+    "n_mutants_killed": ("int32", "number of mutants that the tests reject"),
+    "n_mutants_equivalent": ("int32", "number of mutants equivalent to the reference, which test_strength omits"),
     "strongest_tests": (
         "list<int32>",
         "indices of tests that together kill all killed mutants, the strongest first; empty: not measured",
@@ -136,22 +137,22 @@ COLUMNS: dict[str, tuple[str, str]] = {
         "expected, longer than 16 KiB, or beyond 256 KiB in total. No entries unless a referee judges and has "
         "accepted an output (measured)",
     ),
-    "wrapping": ("string", "whether expected values are in lists of one element: none, undecided, kept or removed"),
+    "wrapping": ("string", "state of expected values in one-element lists: none, undecided, kept or removed"),
     "solutions": ("list<string>?", "all solutions of the source; null if it publishes none"),
     "solution_languages": (
         "list<string>?",
-        "language of each: python (3), python2, cpp, unknown, or another name from the source",
+        "language of each solution: python (3), python2, cpp, unknown, or another name from the source",
     ),
     "language": ("string", "programming language that the source states for the solutions; empty: not stated"),
-    "n_pictures": ("int32", "pictures that belong to the statement"),
-    "platform": ("string", "site the problem comes from, as the source names it"),
+    "n_pictures": ("int32", "number of pictures in the statement"),
+    "platform": ("string", "site that published the problem, as the source names it"),
     "title": ("string", "title or name on that site"),
-    "url": ("string", "where the problem was published"),
+    "url": ("string", "URL of the problem on that site"),
     "date": ("string", "ISO date of the contest"),
     "difficulty": ("string", "difficulty as the source states it"),
-    "tags": ("list<string>", "the source's own topics"),
-    "expected_answer": ("string", "right answer to a question of mathematics, in LaTeX; empty if programs are tested"),
-    "licence": ("string", "licence of the source; statements may have further owners"),
+    "tags": ("list<string>", "topics of the problem, as the source names them"),
+    "expected_answer": ("string", "correct answer to a math question, in LaTeX; empty for programming problems"),
+    "licence": ("string", "licence of the source; statements may have other copyright holders"),
 }
 
 # Columns that differ from run to run, so the content hash omits them.
@@ -171,7 +172,7 @@ MEASURED_COLUMNS = frozenset(
 # Values of columns that earlier versions did not write. The hashes omit a column with this value, so hashes of older
 # rows stay valid.
 DEFAULT_VALUES: dict[str, Any] = {"expected_answer": ""}
-TEST_COLUMNS = ("tests", "trial_outputs")  # the columns that decode_tests reads
+TEST_COLUMNS = ("tests", "trial_outputs")  # columns that decode_tests reads
 
 # The columns that the reward hash covers: the tests or the expected answer, inputs of the selection of tests and
 # limits, and inputs of the exclusion of rows (curate/trust.py, and curate/exports/verl.py for the slowest test).
@@ -231,21 +232,21 @@ def from_row(row: Mapping[str, Any]) -> Problem:
 
 
 def decode_tests(row: Mapping[str, Any]) -> Suite:
-    """Return the tests of a row with TEST_COLUMNS. Raises KeyError, TypeError or ValueError for other rows."""
+    """Decode the tests of a row with TEST_COLUMNS. Raises KeyError, TypeError or ValueError for other rows."""
     suite = Suite.from_json(row["tests"])
     return suite.with_trials(row["trial_outputs"]) if row["trial_outputs"] else suite
 
 
-# For temporary files; takes a tenth of the time of a row as JSON with its tests as text.
+# Codec of problems in work files. Takes a tenth of the time of `to_row` and JSON, which encode the tests twice.
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Problem)
 
 
 def encode_problem(problem: Problem) -> bytes:
-    """Return the problem as a line of JSON without a newline. Raises UnicodeEncodeError for a lone surrogate."""
+    """Encode a problem as a line of JSON without a newline. Raises UnicodeEncodeError for a lone surrogate."""
     return _ENCODER.encode(problem)
 
 
 def decode_problem(line: bytes) -> Problem:
-    """Return the problem of a line from `encode_problem`."""
+    """Decode a line from `encode_problem`."""
     return _DECODER.decode(line)

@@ -55,7 +55,8 @@ Solve this problem in Python 3 by completing the code below. Keep its names and 
 {starter}
 ```
 """
-TASK_SENTENCES = (_STDIN, _CALL, _STARTER, _CODE_TESTS, _CODE_TESTS_STARTER)  # one of them comes after each statement
+# Each prompt has one of these after the statement.
+TASK_SENTENCES = (_STDIN, _CALL, _STARTER, _CODE_TESTS, _CODE_TESTS_STARTER)
 _GIVEN = """
 This code runs before yours, so what it defines is there:
 
@@ -65,7 +66,7 @@ This code runs before yours, so what it defines is there:
 """
 _NAMES = "{% for name in names %}{{ ', ' if not loop.first }}`{{ name }}`{% endfor %}"
 
-# The same texts as a template, from which custom ones can start.
+# The same texts as a template, the starting point of custom templates.
 DEFAULT_TEMPLATE = (
     "{{ statement }}\n\n{% if entry_point is none and names %}\n{% if starter_code %}\n"
     + _CODE_TESTS_STARTER.format(names=_NAMES, starter="{{ starter_code }}")
@@ -144,7 +145,7 @@ class PromptFormat:
             _check_template(self.template)
         for name in self.template_arguments:
             if not name.isidentifier() or name in _RESERVED_ARGUMENTS:
-                raise CurateError(f"{name!r} cannot be given to a chat template. Leave it out.")
+                raise CurateError(f"prompt.template_arguments: {name!r} is reserved or not an identifier. Remove it.")
 
     @property
     def chat_arguments(self) -> Mapping[str, Any]:
@@ -199,10 +200,10 @@ class PromptFormat:
 
 
 def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> PromptFormat:
-    """Return the prompt that a table [prompt] describes. Missing keys are taken from `base`.
+    """Parse a table [prompt]. Missing keys are taken from `base`.
 
-    system              a text, or @ and the path of a file with the text
-    template            the path of a file with a template, or the text of a template, which contains {{ or {%
+    system              a string, or @ and the path of a text file
+    template            the path of a file with a template, or the template itself, which contains {{ or {%
     template_arguments  a table of JSON values
     format              "chat" or "base"
 
@@ -215,7 +216,7 @@ def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> P
             raise CurateError(f"unknown key prompt.{name}; known are {known}")
     for name in ("system", "template"):
         if not isinstance(parts.get(name, ""), str):
-            raise CurateError(f"prompt.{name} must be a text, not {parts[name]!r}")
+            raise CurateError(f"prompt.{name} must be a string, not {parts[name]!r}")
     if not isinstance(parts.get("template_arguments", {}), Mapping):
         raise CurateError(f"prompt.template_arguments must be a table, not {parts['template_arguments']!r}")
     if "system" in table and table["system"].startswith("@"):
@@ -223,7 +224,7 @@ def read_prompt(table: Mapping[str, Any], base: PromptFormat | None = None) -> P
     if parts.get("template") and "template" in table and not any(mark in parts["template"] for mark in ("{{", "{%")):
         parts["template"] = _read_text(table["template"].removeprefix("@"))
         if not parts["template"].strip():
-            raise CurateError(f"{table['template']} is empty. Give a file with a template.")
+            raise CurateError(f"{table['template']} is empty. Pass a file with a template.")
     return PromptFormat(**parts)
 
 
@@ -231,9 +232,9 @@ def _read_text(path: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise CurateError(f"{path} is not a text file.") from error
+        raise CurateError(f"{path} is not a text file in UTF-8. Convert it, or pass another file.") from error
     except OSError as error:
-        raise CurateError(f"{path}: {error.strerror}. Give the path of a text file.") from error
+        raise CurateError(f"{path}: {error.strerror}. Pass the path of a text file.") from error
 
 
 @lru_cache(8)
@@ -241,7 +242,8 @@ def _compile(template: str) -> "Template":
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    environment = ImmutableSandboxedEnvironment(  # a template may come with an untrusted configuration
+    # Sandboxed, because a template may be part of an untrusted configuration.
+    environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     return environment.from_string(template)
@@ -263,5 +265,5 @@ def _check_template(template: str) -> None:
         raise CurateError(f"the prompt's template has no variable {name!r}; known are {known}.{hint}")
     if "statement" not in used:
         raise CurateError(
-            "the prompt's template does not show the problem: put {{ statement }} where the statement belongs"
+            "the prompt's template has no variable statement, so it omits the problem; add {{ statement }}"
         )

@@ -163,7 +163,7 @@ class Recipe:
 
     @property
     def has_post_build_steps(self) -> bool:
-        """True if a step follows the build."""
+        """True if a step (difficulty, filter or split) follows the build."""
         return any(getattr(self, name) for name in STEPS)
 
 
@@ -171,7 +171,7 @@ def from_table(table: Mapping[str, Any]) -> Recipe:
     """Parse a recipe. Raises UnknownFieldError for an unknown key, or ValueError with the key of an invalid value."""
     values = dict(table)
     if isinstance(values.get("sources"), list):
-        values["sources"] = [_with_options(source) for source in values["sources"]]
+        values["sources"] = [_nest_options(source) for source in values["sources"]]
     try:
         return from_json(Recipe, values)
     except UnknownFieldError:
@@ -180,12 +180,12 @@ def from_table(table: Mapping[str, Any]) -> Recipe:
         raise ValueError(str(error).replace("Recipe: ", "").replace("Recipe.", "")) from None
 
 
-def _with_options(source: Any) -> Any:
+def _nest_options(source: Any) -> Any:
     if not isinstance(source, Mapping):
         return source
     named = {name: source[name] for name in ("name", "location") if name in source}
     options = {name: value for name, value in source.items() if name not in named}
-    # TOML has dates; text is JSON, and equals the options of the command line.
+    # Dates of TOML become strings, which JSON can encode and which equal the options of the command line.
     return {**named, "options": json.loads(json.dumps(options, default=str))}
 
 
@@ -227,15 +227,15 @@ def create_build_recipe(
     return to_table(Recipe(tuple(sources), tuple(packages), options, tuple(map(EvaluationSetConfig.parse, against))))
 
 
-def with_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> Table | None:
-    """Return the recipe with a further section; None if no recipe can express this order of steps."""
+def add_step(recipe: Mapping[str, Any] | None, section: str, content: Any) -> Table | None:
+    """Return the recipe with another step; None if no recipe can express this order of steps."""
     if recipe is None or any(name in recipe for name in STEPS[STEPS.index(section) :]):
         return None
     return {**recipe, section: _omit_empty(to_json(content))}
 
 
-def with_evaluation_sets(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
-    """Return the recipe with further evaluation sets; None if a step follows the build."""
+def add_evaluation_sets(recipe: Mapping[str, Any] | None, against: Sequence[str]) -> Table | None:
+    """Return the recipe with more evaluation sets; None if a step follows the build."""
     if recipe is None or any(name in recipe for name in STEPS):
         return None
     sets = [_omit_empty(to_json(EvaluationSetConfig.parse(argument))) for argument in against]

@@ -17,14 +17,14 @@ from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import Manifest
 from curate.problem import Rejection
-from curate.progress import Progress, ignore_progress, with_progress
-from curate.recipe import FilterConfig, with_step
+from curate.progress import Progress, ignore_progress, track_progress
+from curate.recipe import FilterConfig, add_step
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NOT_MATCHING, UNKNOWN = "not_matching", "unknown"  # the reasons in its rejections
-_ROWS, _ROWS_WITH_TESTS = 4096, 64  # of a batch; the tests of one row can take tens of megabytes
+NOT_MATCHING, UNKNOWN = "not_matching", "unknown"  # reasons of rejections
+_ROWS, _ROWS_WITH_TESTS = 4096, 64  # rows in a batch; the tests of one row can take tens of megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,11 @@ def write_filtered(
 
     dataset    folder or Hub id of a dataset that curate built
     where      conditions (curate/condition.py)
-    overwrite  replace an existing dataset in the folder
-    progress   callback for progress reports
+    overwrite  whether to replace an existing dataset in the folder
     recipe     recipe of the result; None: derived from the dataset's recipe
 
-    A finished folder with the same inputs is unchanged. Raises CurateError if the dataset cannot be read, a condition
-    is invalid, or the folder cannot be written.
+    Does nothing if the folder has the result for these inputs. Raises CurateError if the dataset cannot be read, a
+    condition is invalid, or the folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
     require_outside(out, origin.path, origin.list_files("data"))
@@ -88,14 +87,14 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
     counts: dict[str, Counter[bool | None]] = {condition.text: Counter() for condition in conditions}
     removed: dict[Key, Rejection] = {}
     n_rows = 0
-    with translate_read_errors(origin.path):  # the JSON text of tests may be damaged
+    with translate_read_errors(origin.path):  # the JSON in the column `tests` may be damaged
         rows = evaluate(conditions, _iter_batches(origin, conditions), solved)
-        for id, source, *values in with_progress(rows, "filter", progress, total=origin.manifest.n_kept):
+        for id, source, *values in track_progress(rows, "filter", progress, total=origin.manifest.n_kept):
             failed = None
-            for condition, holds in zip(conditions, values, strict=True):
-                counts[condition.text][holds] += 1
-                if not holds and failed is None:
-                    failed = condition, holds
+            for condition, value in zip(conditions, values, strict=True):
+                counts[condition.text][value] += 1
+                if not value and failed is None:
+                    failed = condition, value
             if failed is not None:
                 removed[0, n_rows] = _build_rejection(id, source, *failed)
             n_rows += 1
@@ -109,12 +108,12 @@ def _iter_batches(origin: Dataset, conditions: Sequence[Condition]) -> "Iterator
     return origin.iter_batches("data", sorted(columns), rows=_ROWS_WITH_TESTS if "tests" in columns else _ROWS)
 
 
-def _build_rejection(id: str, source: str, condition: Condition, holds: bool | None) -> Rejection:
-    reason = UNKNOWN if holds is None else NOT_MATCHING
+def _build_rejection(id: str, source: str, condition: Condition, value: bool | None) -> Rejection:
+    reason = UNKNOWN if value is None else NOT_MATCHING
     return Rejection(id, source, "filter", reason, " ".join(condition.text.split()))
 
 
 def _build_recipe(origin: Manifest, result: FilterResult) -> Mapping[str, Any] | None:
     if result.uses_models and "difficulty" not in (origin.recipe or {}):
-        return None  # it lacks the sampling of the models
-    return with_step(origin.recipe, "filter", FilterConfig(tuple(result.condition_counts)))
+        return None  # the recipe does not sample the models on which the conditions depend
+    return add_step(origin.recipe, "filter", FilterConfig(tuple(result.condition_counts)))

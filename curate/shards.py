@@ -35,16 +35,16 @@ from sandbox import SandboxOptions
 log = logging.getLogger(__name__)
 
 ROWS_PER_SHARD = 50_000
-MAX_SHARDS = 128  # the merge of rows opens one file per shard
+MAX_SHARDS = 128  # bounds the open files, since the merge of rows opens one per shard
 _SUMMARY = "summary.json"
-_MIN_POOL_BYTES = 32 * 2**20  # smaller inputs are read faster than processes start
+_MIN_POOL_BYTES = 32 * 2**20  # for smaller inputs, starting processes takes longer than reading
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A range of rows of a source. table: the files and the range; folder: the folder of the shard's own files"""
+    """A range of rows of a source. table: its files and the range; folder: folder of the shard's work file"""
 
     source: str
     table: TableFiles
@@ -67,25 +67,25 @@ def plan_shards(
 
 
 def read_shard(
-    shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], sketched: bool, progress: Progress
+    shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], needs_sketches: bool, progress: Progress
 ) -> tuple[int, frozenset[str]]:
     """Read, filter and sketch the rows of a shard, unless its folder exists.
 
-    stages    the stages of the build, with None for stages that compare problems; the work file records the first
-              stage that must examine each problem
-    sketched  whether a stage compares statements with each other
+    stages          the stages of the build, with None for stages that compare problems; the work file records the
+                    first stage that must examine each problem
+    needs_sketches  whether a stage compares statements with each other
 
     Returns the number of rows, and the mapped fields without a value in any row. Raises CurateError for an unreadable
     file.
     """
     if not shard.folder.exists():
-        _read(shard, options, stages, sketched, progress)
+        _write_shard(shard, options, stages, needs_sketches, progress)
     n_rows, fields = json.loads((shard.folder / _SUMMARY).read_text())
     return n_rows, frozenset(fields)
 
 
-def _read(
-    shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], sketched: bool, progress: Progress
+def _write_shard(
+    shard: Shard, options: BuildOptions, stages: Sequence[Stage | None], needs_sketches: bool, progress: Progress
 ) -> None:
     without_values: frozenset[str] = frozenset()
     n_rows = 0
@@ -104,7 +104,7 @@ def _read(
             except FieldsWithoutValues as error:
                 without_values = error.names
 
-        if sketched:
+        if needs_sketches:
             write_sketches(iter_problems(), new.folder)
         else:
             for _ in iter_problems():
@@ -124,26 +124,26 @@ class ShardPool:
         self._n_bytes = n_bytes
 
     def map(
-        self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], *, here: bool = False
+        self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], *, local_only: bool = False
     ) -> Iterator[tuple[int, Result]]:
         """Yield the index and the result of function(*call) for each call, in order of completion.
 
         The first argument of each call is its shard. A single call, and all calls for small inputs, run in this
         process. Otherwise the function, its arguments and its result are pickled.
 
-        here: whether the calls must run on this machine, which has the work files open
+        local_only: whether the calls must run on this machine, where the work files are open
 
         Raises the exceptions of the function, and CurateError if a process is killed.
         """
         if len(calls) == 1 or self._n_bytes < _MIN_POOL_BYTES:
             yield from enumerate(function(*call) for call in calls)
             return
-        if self._options.backend == "ray" and not here:
+        if self._options.backend == "ray" and not local_only:
             with _connect_to_ray(self._options.address or "auto") as ray:
-                if _all_nodes_see(ray, [call[0] for call in calls]):
+                if _exist_on_all_nodes(ray, [call[0] for call in calls]):
                     yield from _map_on_ray(ray, function, calls)
                     return
-            log.warning("not all nodes have the inputs and the output folder: reading the shards on this machine")
+            log.warning("not all nodes have the inputs and the output folder; reading the shards on this machine")
         cores = self._options.workers or len(os.sched_getaffinity(0))
         yield from _map_in_processes(function, calls, min(cores, len(calls)))
 
@@ -152,9 +152,9 @@ def _map_in_processes(
     function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], n_processes: int
 ) -> Iterator[tuple[int, Result]]:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["curate.shards", "pandas"])  # pyarrow loads pandas
+    context.set_forkserver_preload(["curate.shards", "pandas"])  # pyarrow imports pandas on first use
     before = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(n_processes, context, initializer=_end_with_parent)
+    executor = ProcessPoolExecutor(n_processes, context, initializer=_watch_parent)
     try:
         running = {executor.submit(function, *call): index for index, call in enumerate(calls)}
         for future in as_completed(running):
@@ -173,8 +173,8 @@ def _map_in_processes(
             process.join()
 
 
-def _end_with_parent() -> None:
-    """Exit when the parent process exits."""
+def _watch_parent() -> None:
+    """Start a thread that exits this process when the parent process exits."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback for Ctrl-C
@@ -188,17 +188,17 @@ def _end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _all_nodes_see(ray: Any, shards: Sequence["Shard"]) -> bool:
+def _exist_on_all_nodes(ray: Any, shards: Sequence["Shard"]) -> bool:
     """Return whether the shards' folder and files exist on all worker nodes of the cluster."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     paths = sorted({str(path) for shard in shards for path in (shard.folder.parent, *shard.table.files)})
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
-    seen = []
+    results = []
     for node in nodes:
-        there = NodeAffinitySchedulingStrategy(node, soft=False)
-        seen.append(ray.remote(num_cpus=0, scheduling_strategy=there)(_do_all_exist).remote(paths))
-    return all(ray.get(seen))
+        strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+        results.append(ray.remote(num_cpus=0, scheduling_strategy=strategy)(_do_all_exist).remote(paths))
+    return all(ray.get(results))
 
 
 def _do_all_exist(paths: Sequence[str]) -> bool:
@@ -208,7 +208,7 @@ def _do_all_exist(paths: Sequence[str]) -> bool:
 def _map_on_ray(
     ray: Any, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, Result]]:
-    """Run a Ray task for each call. Ray retries tasks of lost nodes, and shards with a folder are not read again."""
+    """Run a Ray task for each call. Ray retries tasks of lost nodes; a retry skips shards with a folder."""
     task = ray.remote(function).options(num_cpus=1)
     waiting = {task.remote(*call): index for index, call in enumerate(calls)}
     while waiting:
@@ -227,7 +227,7 @@ def _map_on_ray(
 def _connect_to_ray(address: str) -> Iterator[Any]:
     """Yield the module ray, connected to the cluster. An existing connection stays open."""
     import curate
-    from sandbox.backends.ray import connect  # raises an error with the install command if Ray is missing
+    from sandbox.backends.ray import connect  # if Ray is missing, the error has the install command
 
     ray = import_module("ray")
     own = not ray.is_initialized()

@@ -1,4 +1,4 @@
-"""Write each part of a dataset as a separate dataset: OUT/train, OUT/validation and, if requested, OUT/test.
+"""The split of a dataset into parts, each a separate dataset: OUT/train, OUT/validation and, if requested, OUT/test.
 
 Parts are folders rather than splits of one dataset, because every command takes the folder of a dataset. In each part,
 the rows of the others are in `rejected` with the stage `split`.
@@ -29,8 +29,8 @@ from curate.difficulty.table import select_remaining_tables
 from curate.errors import CurateError, PlanMismatchError
 from curate.manifest import MANIFEST, Manifest
 from curate.problem import Problem, Rejection
-from curate.progress import Progress, ignore_progress, with_progress
-from curate.recipe import SplitConfig, with_step
+from curate.progress import Progress, ignore_progress, track_progress
+from curate.recipe import SplitConfig, add_step
 from sandbox import Suite
 
 STEP = "split"
@@ -53,8 +53,7 @@ def split(
     dataset    folder or Hub id of a dataset that curate built
     out        the parent folder of the parts
     options    the sizes of the parts, the similarity and the seed
-    overwrite  replace an existing split in the folder
-    progress   called with the progress
+    overwrite  whether to replace an existing split in the folder
     recipe     the recipe of the result; None: derived from the dataset's recipe
 
     Finished parts with the same plan stay unchanged. Raises CurateError if the dataset cannot be read, a part would be
@@ -70,16 +69,16 @@ def split(
         part: create_step_plan(origin.manifest, STEP, {"part": part, **chosen}, rejections.values())
         for part, rejections in removed.items()
     }
-    recipe = recipe or with_step(origin.manifest.recipe, STEP, options)
+    recipe = recipe or add_step(origin.manifest.recipe, STEP, options)
     with output_folder.lock_output(out, out / ".lock", temporary=True):
         finished = {
             part: output_folder.find_finished_manifest(out / part, plan, overwrite=overwrite)
             for part, plan in plans.items()
         }
-        _remove_others(out, list(plans), overwrite=overwrite)
+        _remove_obsolete_parts(out, list(plans), overwrite=overwrite)
         for part in plans:
             if finished[part] is None and (out / part).exists():
-                output_folder.mark_unfinished(out / part)  # an old part could share rows with a new one
+                output_folder.mark_unfinished(out / part)  # its rows may also be in a new part
         return {
             part: finished[part]
             or derive(
@@ -99,7 +98,7 @@ def split(
 def _reject_other_parts(
     origin: Dataset, options: SplitConfig, work: Path, progress: Progress
 ) -> dict[str, dict[Key, Rejection]]:
-    """Return for each part the rejections of the rows of other parts."""
+    """Return the rejections of rows of other parts, by part."""
     of_row = find_clusters(origin, similarity=options.similarity, work=work, progress=progress)
     rows = list(origin.iter_rows("data", ("id", "source")))
     ids, sources = [row["id"] for row in rows], [row["source"] for row in rows]
@@ -113,8 +112,8 @@ def _reject_other_parts(
     return removed
 
 
-def _remove_others(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
-    """Remove parts of an earlier split that this one lacks; they could share rows with it."""
+def _remove_obsolete_parts(out: Path, names: Sequence[str], *, overwrite: bool) -> None:
+    """Remove parts of an earlier split that this split lacks, because their rows may be in its parts."""
     for name in PARTS:
         if name in names or not (out / name).is_dir():
             continue
@@ -158,7 +157,7 @@ def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: 
     links = UnionFind(len(dataset))
 
     def iter_problems() -> Iterator[Problem]:
-        rows = with_progress(dataset.iter_rows("data", _COLUMNS), "read", progress, total=len(dataset))
+        rows = track_progress(dataset.iter_rows("data", _COLUMNS), "read", progress, total=len(dataset))
         for row, values in enumerate(rows):
             names = (values["id"].rpartition("/")[2], values["title"])
             for key in derive_keys(url=values["url"], platform=values["platform"], names=names):
@@ -167,7 +166,7 @@ def find_clusters(dataset: Dataset, *, similarity: float, work: Path, progress: 
             yield Problem(values["id"], values["source"], values["statement"], Suite(()), None, "")
 
     with create_temporary_sketches(iter_problems(), folder=work, shape=lsh.choose_shape(similarity)) as sketches:
-        for row in with_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
+        for row in track_progress(range(len(sketches)), "compare", progress, total=len(sketches)):
             for _, other in find_similar(row, sketches, similarity):
                 links.union(int(sketches.number[row]), int(sketches.number[other]))
             sketches.index.add_kept(row)
@@ -189,8 +188,8 @@ def assign_parts(
 ) -> list[str]:
     """Return the part of each row. Raises CurateError if a part would have no rows.
 
-    ids, sources, clusters: one for each row
-    sizes: share or number of rows of each part except `train`, which gets all other rows
+    ids, sources, clusters: id, source and cluster of each row
+    sizes: share or number of rows of each part except `train`, which gets the remaining rows
     """
     members: dict[int, list[int]] = defaultdict(list)
     for row, cluster in enumerate(clusters):
@@ -202,7 +201,7 @@ def assign_parts(
     free = set(order)
     for part, size in sizes.items():
         wanted = size if isinstance(size, int) else max(round(size * len(ids)), 1)
-        for cluster in _take_clusters([c for c in order if c in free], wanted, members, source_of, Counter(sources)):
+        for cluster in _draw_clusters([c for c in order if c in free], wanted, members, source_of, Counter(sources)):
             free.remove(cluster)
             for row in members[cluster]:
                 parts[row] = part
@@ -221,7 +220,7 @@ def _hash_id(id: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}\n{id}".encode()).digest()
 
 
-def _take_clusters(
+def _draw_clusters(
     order: Sequence[int],
     wanted: int,
     members: Mapping[int, Sequence[int]],
@@ -235,7 +234,8 @@ def _take_clusters(
         if len(members[cluster]) <= remaining[source_of[cluster]]:
             remaining[source_of[cluster]] -= len(members[cluster])
             drawn.append(cluster)
-    rest = sum(remaining.values())  # other sources compensate for those with too large or too few clusters
+    # Sources with other clusters make up for sources whose clusters are too large or too few.
+    rest = sum(remaining.values())
     taken = set(drawn)
     for cluster in order:
         if cluster not in taken and len(members[cluster]) <= rest:

@@ -2,7 +2,7 @@
 
 A build runs a list of stages (`curate.stages.default_stages`). Most stages examine one problem at a time. They derive
 from `ProblemStage`, with three methods: `key` returns the cache key of a problem's record, `examine` computes the
-record, and `settle` updates or rejects the problem by it. A restarted build examines only problems without a record. A
+record, and `apply_record` updates or rejects the problem. A restarted build examines only problems without a record. A
 stage that compares problems with each other derives from `Stage`.
 """
 
@@ -29,7 +29,7 @@ class BuildRow:
     problem    the problem, updated by these stages
     rejection  None if the problem is kept
     failures   failures of its solutions on the most informative test; empty for none
-    suspicion  reason to suspect several right outputs of a kept problem; empty for none
+    suspicion  reason to suspect that a test of a kept problem has several correct outputs; empty for none
     """
 
     problem: Problem
@@ -65,7 +65,7 @@ class Stage(ABC):
 
     @abstractmethod
     def run(self, build: Build) -> None:
-        """Examine the problems not rejected by earlier stages, and reject some."""
+        """Examine the remaining problems, and reject some."""
 
 
 class ProblemStage(Stage, Generic[Record]):
@@ -94,7 +94,7 @@ class ProblemStage(Stage, Generic[Record]):
         sandbox: returns the sandbox of a seed; a SandboxError must propagate to the build, which retries
         """
 
-    def settle(self, row: BuildRow, record: Record) -> BuildRow:
+    def apply_record(self, row: BuildRow, record: Record) -> BuildRow:
         """Return the row, updated or rejected according to its record."""
         return row
 

@@ -1,7 +1,7 @@
 """The policy for the rows that commands train on, measure and export.
 
-By default, it takes rows with a verified reference (`verified`) and without signs of several right outputs
-(`multi_answer_suspect`), unless the checker can accept several. It refuses a dataset with rows that differ from the
+By default, it includes rows with a verified reference (`verified`). It excludes rows that probably have several correct
+outputs (`multi_answer_suspect`), unless the checker can accept several. It rejects a dataset that differs from its
 manifest (curate/dataset/integrity.py).
 """
 
@@ -11,22 +11,23 @@ from dataclasses import dataclass
 from sandbox.suite import INTERACTIVE, PROGRAM
 
 UNVERIFIED, SUSPECTS = "unverified", "suspects"  # reasons to exclude a row
-ALTERED = "altered"  # reason to refuse a dataset
-INCLUDE_CHOICES = (UNVERIFIED, SUSPECTS, ALTERED)  # the values of --include
+ALTERED = "altered"  # reason to reject a dataset
+INCLUDE_CHOICES = (UNVERIFIED, SUSPECTS, ALTERED)  # values of --include
 MEANINGS = {
     UNVERIFIED: "no reference has passed the tests; --include unverified adds these rows",
     SUSPECTS: "the tests may have several right answers and accept only one; --include suspects adds these rows",
 }
-_ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")  # checkers
+# Checkers that can accept several outputs.
+_ACCEPT_SEVERAL_ANSWERS = (PROGRAM, INTERACTIVE, "any_of", "unordered_lines")
 
 
 @dataclass(frozen=True, slots=True)
 class TrustPolicy:
-    """Rows to take in addition to the trusted ones.
+    """Rows to include in addition to the trusted ones.
 
-    include_unverified  take rows without a verified reference, whose tests may be wrong
-    include_suspects    take rows whose tests probably have several right answers but accept only one
-    include_altered     take a dataset whose rows differ from its manifest
+    include_unverified  include rows without a verified reference, whose tests may be wrong
+    include_suspects    include rows whose tests probably have several correct outputs but accept only one
+    include_altered     include datasets that differ from their manifests
     """
 
     include_unverified: bool = False
@@ -43,7 +44,7 @@ class TrustPolicy:
         return cls(UNVERIFIED in choices, SUSPECTS in choices, ALTERED in choices)
 
     def find_exclusion_reason(self, *, verified: bool, suspect: bool, checker: str) -> str | None:
-        """Return the reason to exclude a row, a key of MEANINGS; None to take the row.
+        """Return the reason to exclude a row, a key of MEANINGS; None to include the row.
 
         verified, suspect  the row's `verified` and `multi_answer_suspect`
         checker            the checker of its tests

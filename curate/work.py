@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 SHARDS = "shards"  # folder of the shards in a work folder
 FILE = "rows.sqlite"
 BEFORE_STAGES = -1  # stage index of rows that the reader rejected
-_BATCH_ROWS, _BATCH_BYTES = 256, 2**20  # of one INSERT while a shard is read
-_CACHE_KIB = 1024  # page cache of each open work file, of which a build has up to a few hundred
+_BATCH_ROWS, _BATCH_BYTES = 256, 2**20  # size of one INSERT while a shard is read
+_CACHE_KIB = 1024  # page cache of each work file; a build has up to a few hundred open
+
 # Problems are in a separate table, because SQLite rewrites the whole row to change one column.
 _SCHEMA = """
 CREATE TABLE item (
@@ -87,7 +88,7 @@ class WorkFile(Closeable):
         return _decode_id(self._connection.execute("SELECT id FROM item WHERE number = ?", (number,)).fetchone()[0])
 
     def load_rejection(self, number: int) -> tuple[int, Rejection] | None:
-        """Return the index of the stage that rejected a row, and the rejection."""
+        """Return the index of the stage that rejected a row, and the rejection; None for a kept row."""
         found = self._connection.execute("SELECT rejected_by, rejection FROM item WHERE number = ?", (number,))
         stage, rejection = found.fetchone()
         return None if rejection is None else (stage, _load(rejection))
@@ -120,20 +121,19 @@ class WorkFile(Closeable):
                 (number, stage),
             )
 
-    def list_pending(self, stage: int, *, rejected: bool) -> list[int]:
-        """Return the numbers of the problems that a stage must examine, the slowest first to use all workers.
+    def list_pending(self, stage: int, *, include_rejected: bool) -> list[int]:
+        """Return the numbers of the problems that a stage must examine.
 
-        rejected: whether to include rejected problems
-
-        Reference time and number of tests predict the duration.
+        The slowest, as predicted by reference time and number of tests, come first to keep all workers busy until the
+        end.
         """
         order = "cpu_seconds DESC, n_tests DESC, number"
-        query = f"SELECT number FROM item WHERE {_build_pending_sql(rejected)} ORDER BY {order}"
+        query = f"SELECT number FROM item WHERE {_build_pending_sql(include_rejected)} ORDER BY {order}"
         return [number for (number,) in self._connection.execute(query, (stage,))]
 
-    def count_pending(self, stage: int, *, rejected: bool) -> int:
-        """Return the number of problems that a stage must examine. rejected: whether to include rejected problems"""
-        return self.count(_build_pending_sql(rejected), stage)
+    def count_pending(self, stage: int, *, include_rejected: bool) -> int:
+        """Return the number of problems that a stage must examine."""
+        return self.count(_build_pending_sql(include_rejected), stage)
 
     def save_result(
         self,
@@ -181,7 +181,7 @@ class WorkFile(Closeable):
             self._connection.execute("DELETE FROM item WHERE number = ?", (number,))
 
     def iter_ids(self, where: str = "TRUE", *values: Any) -> Iterator[tuple[bytes, int]]:
-        """Yield the ids, in UTF-8 with surrogates, and numbers of rows, sorted. where: a condition on the table item"""
+        """Yield the ids, in UTF-8 with surrogates, and numbers of rows, sorted. where: SQL condition on table `item`"""
         return self._connection.execute(f"SELECT id, number FROM item WHERE {where} ORDER BY id, number", values)
 
     def iter_remaining_ids(self, stage: int) -> Iterator[tuple[bytes, int]]:
@@ -193,8 +193,8 @@ class WorkFile(Closeable):
         of_stage = "(SELECT number FROM record WHERE stage = ?)"
         return self.iter_ids(f"rejected_by IS NULL AND number IN {of_stage}", name)
 
-    def iter_kept(self) -> Iterator[tuple[int, bytes, bool]]:
-        """Yield number, JSON and existence of a record of each kept problem, sorted by id."""
+    def iter_kept_problems(self) -> Iterator[tuple[int, bytes, bool]]:
+        """Yield the number and JSON of each kept problem, and whether it has a record, sorted by id."""
         return self._connection.execute(
             "SELECT item.number, row, EXISTS (SELECT 1 FROM record WHERE record.number = item.number) "
             "FROM item JOIN problem USING (number) WHERE rejected_by IS NULL ORDER BY id, item.number"
@@ -223,7 +223,7 @@ class WorkFile(Closeable):
         )
 
     def count(self, condition: str = "TRUE", *values: Any) -> int:
-        """Return the number of rows. condition: on the table item"""
+        """Return the number of rows. condition: SQL condition on the table `item`"""
         found: int = self._connection.execute(f"SELECT count(*) FROM item WHERE {condition}", values).fetchone()[0]
         return found
 
@@ -236,12 +236,12 @@ class WorkFile(Closeable):
             self._connection.execute("COMMIT")
         finally:
             if self._connection.in_transaction:
-                with suppress(sqlite3.Error):  # a full disk has already rolled back
+                with suppress(sqlite3.Error):  # SQLite has rolled back already if the disk is full
                     self._connection.execute("ROLLBACK")
 
 
 class NewWorkFile:
-    """The work file of a shard while it is read. folder: temporary folder of the shard's files"""
+    """The work file of a shard that is being read. folder: temporary folder of the shard's files"""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -251,7 +251,8 @@ class NewWorkFile:
         self._connection.executescript(_SCHEMA)
         self._connection.execute("BEGIN")
         self._n_items = 0
-        self._items: list[tuple[Any, ...]] = []  # not written yet
+        # Rows to insert into the tables `item` and `problem`.
+        self._items: list[tuple[Any, ...]] = []
         self._rows: list[tuple[int, bytes]] = []
         self._n_bytes = 0
 
@@ -337,8 +338,8 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None)
 
 
-def _build_pending_sql(rejected: bool) -> str:
-    return "next_stage = ?" + ("" if rejected else " AND rejected_by IS NULL")
+def _build_pending_sql(include_rejected: bool) -> str:
+    return "next_stage = ?" + ("" if include_rejected else " AND rejected_by IS NULL")
 
 
 def _get_item_columns(problem: Problem) -> tuple[bool, int, float]:

@@ -37,7 +37,7 @@ class ShortStatements(ProblemStage[int]):
         """Count words. Stages that execute programs set `seed`, and call `sandbox(self.seed)` to get a Sandbox."""
         return len(row.problem.statement.split())
 
-    def settle(self, row: BuildRow, record: int) -> BuildRow:
+    def apply_record(self, row: BuildRow, record: int) -> BuildRow:
         """Reject the problem if its statement has too many words."""
         if record <= self._max_words:
             return row

@@ -101,7 +101,9 @@ def test_a_run_is_planned_in_such_a_folder(site: Path, hostile: Path) -> None:
     small_runs.written(hostile, Path(model), hostile / "dataset")
     status, printed = curate_in(hostile, site, "train", "run.toml", "--dry-run")
     assert printed.startswith(f"model      {model}, float32, all weights"), printed
-    assert (status, "no data/*.parquet inside" in printed) == (1, True), printed  # there is no dataset to plan with
+    assert (status, "no data/*.parquet. Pass the folder" in printed) == (1, True), (
+        printed
+    )  # there is no dataset to plan with
 
 
 def test_python_finds_our_packages_in_such_a_folder_if_asked_for_the_module(site: Path, hostile: Path) -> None:

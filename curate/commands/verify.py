@@ -115,7 +115,7 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
         integrity = check_integrity(opened, read_rows=True, progress=progress)
     for table, n in integrity.n_rows.items():
         click.echo(f"{table:<10}{n} rows")
-    print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten)
+    print_lines(f"{name}: rewritten by another program, with the same rows" for name in integrity.rewritten_files)
     print_lines(f"{name}: not part of the dataset, so not checked" for name in list_untracked_names(opened.path))
     print_lines(map(str, integrity.faults))
     if integrity.faults:

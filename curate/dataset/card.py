@@ -37,8 +37,8 @@ _INTRODUCTION = """\
 {kept} programming problems with tests. For {verified} of them a reference solution was executed in a sandbox and
 passed every test, twice; the others come from sources that publish no solutions (`verified` is false). Rejected rows
 are in the config `rejected`, each with its reason. The config `evidence` has their statements and, for rows whose
-solutions failed, the test, the expected and the actual outputs. It has the same for rows that stay and may have several
-right answers.
+solutions failed, the test, the expected and the actual outputs. It has the same for kept rows whose tests may have
+several correct outputs.
 
 ```python
 from datasets import load_dataset
@@ -51,15 +51,16 @@ evidence = load_dataset(DIR, 'evidence', split='train')
 {questions}`report.html` shows the rows by result, the strength of the tests and the removed rows; `report.json` has its
 numbers."""
 _QUESTIONS = """\
-There are also {n} questions of mathematics, with an expected answer in place of tests. For {verified} of them,
-math-verify can read the answer and finds it equal to itself, which does not show that the answer is right.
+There are also {n} questions of mathematics, with an expected answer instead of tests. For {verified} of them,
+math-verify can parse the answer and finds it equal to itself, which does not show that the answer is correct.
 
 """
 _COUNT_QUESTIONS = "SELECT count(*) AS n, count(*) FILTER (verified) AS verified FROM rows WHERE expected_answer <> ''"
 _CONTAMINATION = """\
-Rows with an item of these evaluation sets were removed: same key or address, same text, a short item in
-one piece, or at least half of an item's word 8-grams without boilerplate. The config `contamination`
-has every hit with its item, score and the words in common, and those of a fifth to a half, which stayed."""
+Rows that contain an item of these evaluation sets were removed: same key or address, same text, a short item in
+one piece, or at least half of an item's word 8-grams without boilerplate. Rows with a fifth to a half of the
+8-grams stayed. The config `contamination` has all hits of both kinds with the item, the score and the words in
+common."""
 _TESTS_AND_TIME = """
     SELECT source, count(*), median(n_tests), max(n_tests), median(cpu_seconds), max(cpu_seconds) FROM rows
     WHERE ifnull(expected_answer, '') = '' GROUP BY source ORDER BY source
@@ -79,7 +80,7 @@ def write(manifest: Manifest, folder: Path) -> None:
     The card of a dataset that curate did not build describes only the removals.
     """
     if manifest.build is None:
-        counts = f"{manifest.n_kept} of {manifest.n_read} rows are left. Content hash `{manifest.content_hash}`."
+        counts = f"{manifest.n_kept} of {manifest.n_read} rows remain. Content hash `{manifest.content_hash}`."
         title = Section("A dataset without evaluation items", [Text(Markdown(counts))])
         sections = _describe_contamination(manifest)
     else:
@@ -154,10 +155,10 @@ def _describe_dataset(manifest: Manifest, dataset: Dataset) -> Iterator[Section]
     made = [] if plan.datasets else [_describe_build(plan)]
     making = Text(Markdown("\n".join(filter(None, [*made, steps, hashes]))))
     yield Section("How it was made", [*beginning, making])
-    note = "Licences are those the sources state; statements may have further owners."
+    note = "Licences are as stated by the sources; statements may have other copyright holders."
     files = Table(["source", "licence", "files", "sha256"], list(_list_input_files(manifest)))
     yield Section("Sources", [files], note)
-    evidence = "Config `evidence`, whose texts are cut after 4 KiB and which the content hash leaves out:"
+    evidence = "Config `evidence`, with texts truncated to 4 KiB; the content hash omits this table:"
     rejected = Text(Markdown("Config `rejected`:"))
     columns: list[Block] = [
         _tabulate_columns(COLUMNS),
@@ -215,8 +216,8 @@ def _describe_merge(manifest: Manifest) -> Iterator[Text | Table]:
     rows = [(number, m.rows, m.n_kept, Code(m.content_hash)) for number, m in enumerate(manifest.merged, start=1)]
     yield Text(
         "Merged from the datasets below. Of problems with the same text, or with a word 5-gram Jaccard similarity of\n"
-        f"at least {threshold}, the one stayed that is verified, then the one with most tests, then the one from the\n"
-        "first dataset; problems whose titles, functions or tests differ all stayed."
+        f"at least {threshold}, one stayed: a verified one first, then the one with most tests, then the one from the\n"
+        "first dataset. Problems whose titles, functions or tests differ all stayed."
     )
     yield Table(["dataset", "rows", "stayed", "content hash"], rows)
     for number, dataset in enumerate(manifest.plan.datasets, start=1):
@@ -237,13 +238,13 @@ def _describe_build(plan: Plan) -> str:
         f"At least {options.min_tests} distinct tests, a statement, no pictures, not interactive.",
         f"Up to {options.tries} solutions per problem ({', '.join(options.reference_languages)}), shortest "
         "first, until one passed every test; that one was run a second time with another seed.",
-        f"{options.cross_checks} further solutions were run on all tests, to see whether they agree.",
-        f"Up to {options.mutants} wrong programs were made of each reference, to see how many its tests reject; "
-        f"required share: {options.min_test_strength or 'none'}.",
+        f"Up to {options.cross_checks} further solutions were run on all tests, to check whether they agree.",
+        f"Up to {options.mutants} wrong programs were made from each reference, to measure the share that its tests "
+        f"reject; required share: {options.min_test_strength or 'none'}.",
         f"Problems of sources without solutions: {options.no_reference}.",
-        "The same text, or word 5-gram Jaccard similarity of at least "
-        f"{options.dedup} to a row that stays: removed, unless titles, functions or tests differ.",
-        *([f"Stages, chosen by the caller: {', '.join(stages)}."] if stages else []),
+        "Rows with the same text as a kept row, or with a word 5-gram Jaccard similarity of at least "
+        f"{options.dedup} to one, were removed, unless titles, functions or tests differ.",
+        *([f"Custom stages: {', '.join(stages)}."] if stages else []),
         f"Seed {options.seed}.",
     ]
     return "\n".join(f"- {escape_markdown(line)}" for line in lines)
@@ -253,11 +254,11 @@ def _describe_step(step: StepPlan) -> str:
     options = step.options
     if step.step == "filter":
         conditions = "; ".join(map(format_code, options["where"]))
-        return f"- Filtered: only rows for which this is true: {conditions}."
+        return f"- Filtered: only rows that fulfil all of these conditions: {conditions}."
     others = " or ".join(name for name in ("train", *options["sizes"]) if name != options["part"])
     return (
-        f"- Split: this is the part {options['part']}; none of its rows is the same problem as a row of {others}, or "
-        f"has a word 5-gram Jaccard similarity of at least {options['similarity']} to one. Seed {options['seed']}."
+        f"- Split: this is the part {options['part']}. No row is the same problem as a row of {others}, or has a word "
+        f"5-gram Jaccard similarity of at least {options['similarity']} to one. Seed {options['seed']}."
     )
 
 

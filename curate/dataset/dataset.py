@@ -31,15 +31,16 @@ _COMPARED_COLUMNS = ("id", "source", "statement", "tests", "verified")
 class Dataset:
     """A dataset folder. Its subfolders `data`, `rejected`, `evidence` and others are tables.
 
-    Tables are Parquet files, but JSON Lines in a dataset from which curate only removed rows. The rows of such a
-    dataset are not problems. Every method that reads a table raises CurateError if a file is damaged.
+    If curate built the dataset, tables are Parquet files, and rows of `data` are problems. If curate only removed rows
+    from it, tables may be JSON Lines, and rows are not problems. Every method that reads a table raises CurateError if
+    a file is damaged.
     """
 
     def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
-        """Open a folder, finished or not. manifest: None: it is read on first use"""
+        """Open the folder of a finished or unfinished dataset. manifest: None to read it on first use"""
         self.path = path
         self._manifest = manifest
-        self._group: tuple[int, list[Row]] | None = None  # the row group that `load` has read last
+        self._group: tuple[int, list[Row]] | None = None  # the row group last read by `load`
 
     @classmethod
     def open(cls, location: str | Path) -> Self:
@@ -105,7 +106,7 @@ class Dataset:
         return sum(map(_count_rows, self.list_files(table)))
 
     def find(self, table: str, id: str) -> Iterator[Row]:
-        """Yield the complete rows with this id. Reads other columns only from row groups with a match."""
+        """Yield the complete rows with this id. Reads only the column `id` of row groups without a match."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
@@ -135,9 +136,9 @@ class Dataset:
             yield problem
 
     def require_problems(self) -> Self:
-        """Return this dataset, finished or not. Raises CurateError if it has no problems."""
+        """Return this dataset. Raises CurateError unless it has a table `data` in Parquet. It may be unfinished."""
         if not self._groups[0] and not self.list_files("data"):
-            raise CurateError(f"{self.path}: no data/*.parquet inside. Give the folder of a dataset that curate built.")
+            raise CurateError(f"{self.path}: no data/*.parquet. Pass the folder of a dataset that curate built.")
         return self
 
     def load(self, position: int) -> Problem:
@@ -155,11 +156,11 @@ class Dataset:
             return from_row(rows[position - ends[number] + len(rows)])
 
     def find_exclusion_reasons(self, trust: TrustPolicy) -> dict[str, str]:
-        """Return the reason for each problem that this policy excludes, by id; see curate.trust."""
+        """Return the reason for each excluded problem, by id; see curate.trust."""
         reasons: dict[str, str] = {}
         for position, row in enumerate(self.iter_rows("data", ("id", "verified", "multi_answer_suspect"))):
             suspect = row["multi_answer_suspect"]
-            checker = self.load(position).tests.checker if suspect else ""  # the tests may be large
+            checker = self.load(position).tests.checker if suspect else ""  # only if needed: tests may be large
             reason = trust.find_exclusion_reason(verified=row["verified"], suspect=suspect, checker=checker)
             if reason is not None:
                 reasons[row["id"]] = reason
@@ -193,7 +194,7 @@ def find_dataset(path: Path) -> Dataset | None:
     except CurateError:
         if (path / "data").is_dir() and (path / "rejected").is_dir():
             raise CurateError(
-                f"{path}: has data/ and rejected/, but no readable manifest.json. Build it again, or give "
+                f"{path}: has data/ and rejected/, but no readable manifest.json. Build it again, or pass "
                 f"{path / 'data'}."
             ) from None
         return None

@@ -1,4 +1,4 @@
-"""The differences between two datasets: plans, inputs, and the fate of each row.
+"""The differences between two datasets: plans, inputs, and the status of each row (kept, absent or rejected).
 
 Memory holds the ids of both datasets and a hash of each column of each kept row. Measured columns differ from run to
 run, so the comparison skips them.
@@ -16,7 +16,7 @@ from curate.errors import CurateError
 from curate.json_records import to_json
 from curate.manifest import Plan, SourceCounts
 from curate.problem import MEASURED_COLUMNS
-from curate.progress import Progress, ignore_progress, with_batch_progress
+from curate.progress import Progress, ignore_progress, track_batch_progress
 from curate.text.document import Cell, Section, Table, Text, render_terminal
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ EXAMPLES = 3
 KEPT, CHANGED, ABSENT = "kept", "kept, but changed", "not there"
 
 
-def _select_fates(name: str) -> str:
+def _build_fate_query(name: str) -> str:
     return f"""
         SELECT id, '{KEPT}' AS fate, hashes FROM {name}_kept
         UNION ALL
@@ -37,12 +37,12 @@ def _select_fates(name: str) -> str:
     """
 
 
-# A row that is kept and rejected counts as kept. About one pair of values in 10**19 shares a hash.
+# An id with a kept and a rejected row counts as kept. One of about 10**19 pairs of values has a hash collision.
 _DIFFERENCES = f"""
     WITH old_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM old_data),
         new_kept AS MATERIALIZED (SELECT id::VARCHAR AS id, [{{hashes}}] AS hashes FROM new_data),
-        old_states AS ({_select_fates("old")}),
-        new_states AS ({_select_fates("new")}),
+        old_states AS ({_build_fate_query("old")}),
+        new_states AS ({_build_fate_query("new")}),
         changed AS MATERIALIZED (
             SELECT id, a.fate AS was, b.fate AS now, a.hashes AS old, b.hashes AS new
             FROM old_states a FULL JOIN new_states b USING (id)
@@ -60,7 +60,7 @@ _DIFFERENCES = f"""
 
 @dataclass(frozen=True, slots=True)
 class ChangedRows:
-    """The number of rows with the same fate, and the ids of a few of them."""
+    """The number of rows with the same change, and the ids of a few of them."""
 
     n: int
     examples: tuple[str, ...]
@@ -73,7 +73,7 @@ class DatasetDiff:
     same_content: whether both content hashes are equal, so only plan, inputs and measured columns can differ
     hashes: both content hashes
     plan_changes, input_changes, count_changes: the differences, with values as JSON; empty for a missing value
-    fates: changed rows by old and new fate: KEPT, ABSENT, or the stage, reason and cause of the rejection
+    fates: changed rows by old and new status: KEPT, ABSENT, or the stage, reason and cause of the rejection
     columns: rows that differ in a column, by the name of the column
     only_old, only_new: columns of only one of the datasets
     integrity_messages: a message for each dataset whose rows differ from its manifest
@@ -107,7 +107,9 @@ def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = ignore_pro
     if hashes[0] != hashes[1]:
         compared = sorted(columns & others - MEASURED_COLUMNS)
         if "id" not in compared:
-            raise CurateError(f"{old.path} and {new.path}: their rows have no ids, so they cannot be compared.")
+            raise CurateError(
+                f"{old.path} and {new.path}: rows without ids cannot be compared. Pass datasets that curate built."
+            )
         fates, changed = _compare_rows(old, new, compared, progress)
     return DatasetDiff(
         same_content=hashes[0] == hashes[1],
@@ -131,14 +133,14 @@ def diff_datasets(old: Dataset, new: Dataset, *, progress: Progress = ignore_pro
 def _compare_rows(
     old: Dataset, new: Dataset, columns: Sequence[str], progress: Progress
 ) -> tuple[dict[tuple[str, str], ChangedRows], dict[str, ChangedRows]]:
-    """Return the rows by changed fate, and the rows kept in both datasets by changed column."""
+    """Return the rows by change of status, and the rows kept in both datasets by changed column."""
     escaped = [name.replace('"', '""') for name in columns]
     hashes = ", ".join(f'hash(to_json("{name}")::VARCHAR)' for name in escaped)
     names = ", ".join("'" + name.replace("'", "''") + "'" for name in columns)
     tables: dict[str, pa.RecordBatchReader] = {}
     for name, dataset in (("old", old), ("new", new)):
         rows = read_table(dataset, "data", columns, rows=BATCH_ROWS)
-        batches = with_batch_progress(rows, f"read {dataset.path}", progress, total=dataset.manifest.n_kept)
+        batches = track_batch_progress(rows, f"read {dataset.path}", progress, total=dataset.manifest.n_kept)
         tables[f"{name}_data"] = rows.from_batches(rows.schema, batches)
         tables[f"{name}_rejected"] = read_table(dataset, "rejected", ("id", "stage", "reason", "cause"))
     fates: dict[tuple[str, str], ChangedRows] = {}

@@ -25,8 +25,9 @@ _encode = json.JSONEncoder(sort_keys=True).encode
 class HashedRow(NamedTuple):
     """The inputs of a dataset's hashes for one row.
 
-    content, reward  lines of JSON for the content hash and the reward hash; `reward` is empty for a row of `rejected`
-    digest           of the whole row
+    content  a line of JSON, the input of the content hash
+    reward   a line of JSON, the input of the reward hash; empty for a row of `rejected`
+    digest   digest of the whole row
     """
 
     content: bytes
@@ -34,14 +35,14 @@ class HashedRow(NamedTuple):
     digest: bytes
 
 
-def hash_row(row: Mapping[str, Any], *, rewards: bool) -> HashedRow:
-    """Return a row's lines for the hashes, and their digest. rewards: whether rewards depend on it, as in `data`"""
+def hash_row(row: Mapping[str, Any], table: str) -> HashedRow:
+    """Return a row's inputs of the hashes. table: one of TABLES; the reward hash covers only `data`"""
     row = {name: value for name, value in row.items() if name not in DEFAULT_VALUES or value != DEFAULT_VALUES[name]}
     texts = {name: _format_json(value) for name, value in row.items()}
     content = _format_object(texts, _list_content_columns(tuple(row))) + b"\n"
     digest = hashlib.blake2b(content, digest_size=_BYTES)
     digest.update(_format_measured(row, texts, _MEASURED))
-    reward = _format_measured(row, texts, _REWARD) + b"\n" if rewards else b""
+    reward = _format_measured(row, texts, _REWARD) + b"\n" if table == "data" else b""
     return HashedRow(content, reward, digest.digest())
 
 
@@ -53,18 +54,13 @@ class RowHasher:
         self._reward = hashlib.sha256()
         self._digests = bytearray()
 
-    def add(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Add a row of `data` to both hashes and return it."""
-        self.add_hashed(hash_row(row, rewards=True))
-        return row
-
-    def add_rejected(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Add a row of `rejected` to the content hash and return it."""
-        self.add_hashed(hash_row(row, rewards=False))
+    def add(self, row: dict[str, Any], table: str) -> dict[str, Any]:
+        """Add a row of `data` or `rejected` to the hashes and return it."""
+        self.add_hashed(hash_row(row, table))
         return row
 
     def add_hashed(self, row: HashedRow) -> None:
-        """Add a row with precomputed lines and digest."""
+        """Add a row with precomputed inputs."""
         self._content.update(row.content)
         self._reward.update(row.reward)
         self._digests += row.digest
@@ -86,7 +82,7 @@ class RowHasher:
 def write_digests(hasher: RowHasher, folder: Path) -> None:
     """Write the digests of a dataset into its folder.
 
-    hasher: holds the rows of `data/`, then the rows of `rejected/`, in the order of their files
+    hasher: hasher of the rows of `data/`, then of the rows of `rejected/`, in the order of their files
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

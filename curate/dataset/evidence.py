@@ -1,6 +1,6 @@
-"""The table `evidence/`: programs and outputs behind rejections, and behind suspicions about kept rows.
+"""The table `evidence/`: programs and outputs that explain rejections, and suspicions about kept rows.
 
-Texts are cut after 4 KiB. The content hash omits the table, because outputs may differ from run to run.
+Texts are truncated to 4 KiB. The content hash omits the table, because outputs may differ from run to run.
 """
 
 from collections.abc import Iterable
@@ -13,29 +13,29 @@ from curate.text.printable import shorten_text
 from sandbox import Program, Suite, Verdict
 
 EVIDENCE = "evidence"
-SUSPECT_REASON = "multi_answer_suspect"  # the reason of kept rows
+SUSPECT_REASON = "multi_answer_suspect"  # reason of kept rows in the table
 
 EVIDENCE_COLUMNS = {
     "id": ("string", "`source/native-id`"),
     "source": ("string", "name of the source, as `curate sources` lists it"),
-    "stage": ("string", "as in `rejected`; verify for a row that stays"),
-    "reason": ("string", f"as in `rejected`; {SUSPECT_REASON} for a row that stays"),
+    "stage": ("string", "as in `rejected`; verify for a kept row"),
+    "reason": ("string", f"as in `rejected`; {SUSPECT_REASON} for a kept row"),
     "cause": ("string", "as in `rejected`"),
     "detail": ("string", "as in `rejected`"),
-    "statement": ("string", "the problem in the words of its source"),
+    "statement": ("string", "statement of the problem, as the source has it"),
     "test": ("int32?", "number of the test, from 1; null: no solution was executed"),
-    "kind": ("string?", "of the test: stdin, call or assertion"),
-    "entry_point": ("string?", "the called function"),
-    "checker": ("string?", "the rule for comparing outputs"),
+    "kind": ("string?", "kind of the test: stdin, call or assertion"),
+    "entry_point": ("string?", "name of the function that the test calls"),
+    "checker": ("string?", "name of the rule for comparing outputs"),
     "input": ("string?", "input of the test: text, a JSON list of arguments, or Python"),
     "expected": ("string?", "expected output"),
     "programs": ("list<string>", "programs executed on the test; the reference, if any, is first"),
-    "program_languages": ("list<string>", "language of each"),
-    "verdicts": ("list<string>", "verdict on each"),
-    "messages": ("list<string>", "the sandbox's message about each: the end of stderr, or the beginning of an output"),
-    "outputs": ("list<string>", "output or return value of each; null: none to show"),
+    "program_languages": ("list<string>", "language of each program"),
+    "verdicts": ("list<string>", "verdict on each program"),
+    "messages": ("list<string>", "the sandbox's messages: the end of stderr, or the beginning of an output"),
+    "outputs": ("list<string>", "output or return value of each program; null: none to show"),
 }
-# These columns have an entry for each program.
+# Columns with an entry for each program.
 PROGRAM_COLUMNS = ("program_languages", "verdicts", "messages", "outputs", "programs")
 
 
@@ -93,8 +93,8 @@ def make_evidence_row(rejection: Rejection, statement: str, test: EvidenceTest |
     return row
 
 
-def sort_key(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return the sort key of a row of the table, the same as in `rejected`."""
+def get_sort_key(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return the sort key of a row of `evidence` or `rejected`."""
     return tuple(row[name] for name in ("id", "stage", "reason", "detail"))
 
 

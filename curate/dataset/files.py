@@ -1,7 +1,7 @@
-"""The files of any dataset, and a copy of them without some rows.
+"""The files of any dataset, and copies of them without some rows.
 
-The other rows keep their columns and their order. Parquet and Arrow files become Parquet; JSON lists become JSON
-Lines. Lines of JSON are copied byte for byte.
+The remaining rows keep their columns and their order. Parquet and Arrow files become Parquet; JSON lists become JSON
+Lines. JSON Lines are copied byte for byte.
 """
 
 import hashlib
@@ -19,12 +19,13 @@ from curate.reading.values import shorten
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TARGETS = {".parquet": ".parquet", ".arrow": ".parquet", ".jsonl": ".jsonl", ".json": ".jsonl"}  # format of the copy
+# File name suffix of the copy, by suffix of the original.
+_TARGETS = {".parquet": ".parquet", ".arrow": ".parquet", ".jsonl": ".jsonl", ".json": ".jsonl"}
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetFiles:
-    """The files to read, and `root`, the folder that contains them, directly or in subfolders."""
+    """The files to read. root: the folder that contains them, directly or in subfolders"""
 
     table: TableFiles
     root: Path
@@ -34,8 +35,10 @@ class DatasetFiles:
         """The file name suffix of all copies."""
         return _TARGETS[self.table.files[0].suffix]
 
-    def copy(self, dropped: Collection[int], folder: Path) -> tuple[list[Path], int]:
-        """Copy the files without the rows at the positions `dropped`. Return the copies and the number of rows read.
+    def copy(self, dropped_rows: Collection[int], folder: Path) -> tuple[list[Path], int]:
+        """Copy the files without some rows. Return the paths of the copies, and the number of rows read.
+
+        dropped_rows: positions of the rows to omit
 
         Raises CurateError if a value cannot be written as Parquet.
         """
@@ -45,7 +48,7 @@ class DatasetFiles:
             target = (folder / path.relative_to(self.root)).with_suffix(self.suffix)
             target.parent.mkdir(parents=True, exist_ok=True)
             copy = _copy_lines if self.suffix == ".jsonl" else _copy_batches
-            position = copy(path, target, dropped, position)
+            position = copy(path, target, dropped_rows, position)
             written.append(target)
         return written, position
 
@@ -56,7 +59,8 @@ def find_dataset_files(location: str) -> DatasetFiles:
     validate_options(table, ())
     if table.encoding:
         raise CurateError(
-            f"{table.location}: copies are written as UTF-8. Convert the files first, and remove the option encoding."
+            f"{table.location}: cannot copy files in the encoding {table.encoding}. Convert them to UTF-8, and remove "
+            "the option encoding."
         )
     for path in table.files:
         if path.suffix not in _TARGETS:
@@ -73,7 +77,7 @@ def hash_files(files: Iterable[Path], root: Path) -> str:
     return hashlib.sha256(listed.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _copy_batches(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+def _copy_batches(path: Path, target: Path, dropped_rows: Collection[int], position: int) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -83,11 +87,11 @@ def _copy_batches(path: Path, target: Path, dropped: Collection[int], position: 
             pq.ParquetWriter(target, schema, compression="zstd", write_page_index=True) as writer,
         ):
             for batch in batches:
-                mask = pa.array([n not in dropped for n in range(position, position + len(batch))], pa.bool_())
+                mask = pa.array([n not in dropped_rows for n in range(position, position + len(batch))], pa.bool_())
                 if len(kept := batch.filter(mask)):
                     writer.write(kept)
                 position += len(batch)
-    except pa.ArrowException as error:  # no damaged file: the rows were readable before
+    except pa.ArrowException as error:  # from writing: an earlier pass has read all rows
         raise CurateError(
             f"{path}: its rows cannot be written as Parquet ({shorten(error)}). Convert the files to lines of "
             "JSON first."
@@ -107,14 +111,14 @@ def _open_batches(path: Path) -> Iterator[tuple["pa.Schema", Iterator["pa.Record
             yield file.schema_arrow, map(file.read_row_group, range(file.num_row_groups))
 
 
-def _copy_lines(path: Path, target: Path, dropped: Collection[int], position: int) -> int:
+def _copy_lines(path: Path, target: Path, dropped_rows: Collection[int], position: int) -> int:
     with path.open("rb") as source, target.open("wb") as file:
         lines: Iterable[bytes] = source
         if path.suffix == ".json":
             lines = (json.dumps(row).encode() + b"\n" for row in json.loads(path.read_text(encoding="utf-8-sig")))
         for line in lines:
             if line.strip():
-                if position not in dropped:
+                if position not in dropped_rows:
                     file.write(line)
                 position += 1
     return position

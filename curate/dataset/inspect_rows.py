@@ -13,11 +13,11 @@ from curate.text.document import Block, Cell, Section, Table, Text, render_termi
 from curate.text.printable import escape_unprintable, format_one_line, format_table
 from sandbox import Suite
 
-_MAX_LINES = 20  # of outputs side by side
-_WIDTH = 100  # characters of all columns of outputs together
-_TEST_CHARACTERS = 60  # of an input or output in the list of tests
+_MAX_LINES = 20  # lines of outputs shown side by side
+_WIDTH = 100  # characters; total width of these outputs
+_TEST_CHARACTERS = 60  # maximum width of an input or output in the list of tests
 _MAX_TESTS = 8
-_MAX_SEARCHED_IDS = 20_000  # for suggestions for an unknown id
+_MAX_SEARCHED_IDS = 20_000  # ids to search for one similar to an unknown id
 _REQUIRED_COLUMNS = frozenset(("id", "title", "source", "statement", "tests", "verified"))
 _RATE_COLUMNS = ("model", "n_correct", "n", "n_truncated", "pass_at_1", "k", "pass_at_k", "temperature")
 
@@ -69,7 +69,7 @@ def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
         raise CurateError(f"{id} is a math question and has no tests. Omit --test to see its answer.")
     cases = _parse_suite(dataset, row).cases
     if not 1 <= number <= len(cases):
-        raise CurateError(f"{id} has {len(cases)} tests. Give --test a number from 1 to {len(cases)}.")
+        raise CurateError(f"{id} has {len(cases)} tests. Pass --test with a number from 1 to {len(cases)}.")
     yield f"{id}, test {number} of {len(cases)}"
     for name, text in (("input", cases[number - 1].input), ("expected", cases[number - 1].expected)):
         yield f"\n{name} ({len(text)} characters)\n"
@@ -81,14 +81,14 @@ def _describe_kept_row(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Sec
     if row.get("starter_code"):
         yield Section("Starter code", [Text(row["starter_code"].strip("\n"))])
     if answer := row.get("expected_answer"):
-        judged = "math-verify can read it" if row["verified"] else "not verified"
+        judged = "math-verify can parse it" if row["verified"] else "not verified"
         yield Section(f"Expected answer, {judged}", [Text(answer)])
     else:
         yield _describe_tests(row, _parse_suite(dataset, row))
         yield Section("Reference", list(_describe_reference(row)))
     for evidence in dataset.find(EVIDENCE, row["id"]):
         if evidence["reason"] == SUSPECT_REASON:
-            yield Section("Why there may be several correct answers", [Text("They disagree on a test.")])
+            yield Section("Test with possibly several correct outputs", [Text("Correct solutions disagree on it.")])
             yield from _describe_evidence(evidence)
     if not row.get("expected_answer"):
         yield Section("Test strength", [Text(_describe_strength(row))])
@@ -103,7 +103,7 @@ def _describe_kept_row(dataset: Dataset, row: Mapping[str, Any]) -> Iterator[Sec
         mine = [other for other in rejected if f" kept={row['id']} jaccard=" in other["detail"]]
         if mine:
             pairs = [(other["id"], other["detail"].rpartition(" ")[2]) for other in mine]
-            yield Section("Duplicates removed for it", [Table((), pairs)])
+            yield Section("Removed duplicates of this problem", [Table((), pairs)])
     yield from _describe_contamination(dataset, row["id"])
 
 
@@ -142,13 +142,13 @@ def _describe_reference(row: Mapping[str, Any]) -> Iterator[Text]:
     if row.get("n_references"):
         yield Text(f"{_count_solutions(row['n_references'])} passed every test")
     if row.get("multi_answer_suspect"):
-        yield Text("correct solutions disagree on a test: there may be several correct answers")
+        yield Text("correct solutions disagree on a test, so it may have several correct outputs")
     if row.get("cpu_seconds") is not None:
         yield Text(f"{row['cpu_seconds']:.3g} CPU seconds over all tests")
     if row.get("slowest_cpu_seconds") is not None:
         limit = row.get("time_limit_seconds")
         limit_text = f"; limit {limit:.3g} s" if limit else ""
-        yield Text(f"{row['slowest_cpu_seconds']:.3g} of them at its slowest{limit_text}")
+        yield Text(f"{row['slowest_cpu_seconds']:.3g} CPU seconds on the slowest test{limit_text}")
     yield Text("\n" + row["reference"].strip("\n"), "code")
 
 
@@ -195,7 +195,7 @@ def _describe_evidence(row: Mapping[str, Any]) -> Iterator[Section]:
     for name, language, verdict, message, output, source in zip(
         names, *(row[column] for column in PROGRAM_COLUMNS), strict=True
     ):
-        # The message repeats the beginning of an output.
+        # Beside an output, the message would only repeat the output's beginning.
         messages = [Text(f"{message.rstrip()}\n", "message")] if output is None and message else []
         yield Section(f"{name.capitalize()}, {language}: {verdict}", [*messages, Text(source, "code")])
 
@@ -224,7 +224,7 @@ def _require_problems(dataset: Dataset) -> None:
     if missing:
         raise CurateError(
             f"{dataset.path / 'data'}: rows have no {', '.join(sorted(missing))}, so curate did not build this "
-            "dataset. Give a folder that `curate build-dataset` wrote."
+            "dataset. Pass a folder that `curate build-dataset` wrote."
         )
 
 

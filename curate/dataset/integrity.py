@@ -19,15 +19,15 @@ from curate.dataset.files import find_dataset_files, hash_files
 from curate.errors import CurateError
 from curate.manifest import MANIFEST, InputFile, Manifest, compute_hash
 from curate.problem import COLUMNS, DEFAULT_VALUES
-from curate.progress import Progress, ignore_progress, with_progress
+from curate.progress import Progress, ignore_progress, track_progress
 from curate.reading.tables import hash_path
 from curate.reading.values import shorten
 from curate.trust import TrustPolicy
 from sandbox import Suite
 
 EXAMPLES = 3
-_REGENERATED_FILES = (card.CARD, "report.json", "report.html")  # required, but commands may change them
-_SHADOWS = (".huggingface.yaml", "dataset_infos.json")  # files that `datasets` prefers to the front matter of the card
+_REGENERATED_FILES = (card.CARD, "report.json", "report.html")  # required files that later commands may change
+_SHADOWS = (".huggingface.yaml", "dataset_infos.json")  # files that `datasets` reads instead of the card's front matter
 _COUNTED_ROWS = 50_000
 
 
@@ -52,11 +52,11 @@ class Discrepancy:
 class IntegrityResult:
     """The result of a check. The hashes are computed from the current rows and manifest.
 
-    content_hash   None if the rows cannot be read
-    reward_hash    None if the rows cannot be read, or if curate did not build the dataset
-    n_rows         number of rows by table; empty if the check read no rows
-    faults         differences from the manifest
-    rewritten      changed files with unchanged rows
+    content_hash     None if the rows cannot be read
+    reward_hash      None if the rows cannot be read, or if curate did not build the dataset
+    n_rows           number of rows by table; empty if the check read no rows
+    faults           differences from the manifest
+    rewritten_files  names of changed files with unchanged rows
     """
 
     content_hash: str | None
@@ -64,7 +64,7 @@ class IntegrityResult:
     manifest_hash: str
     n_rows: dict[str, int]
     faults: tuple[Discrepancy, ...]
-    rewritten: tuple[str, ...]
+    rewritten_files: tuple[str, ...]
 
 
 def check_integrity(
@@ -72,8 +72,7 @@ def check_integrity(
 ) -> IntegrityResult:
     """Compare a dataset with its manifest.
 
-    read_rows  whether to read all rows, even of unchanged files, and to report repeated ids and unreadable tests
-    progress   called with the progress of reading
+    read_rows: whether to read all rows, even of unchanged files, and to report repeated ids and unreadable tests
     """
     manifest, built = dataset.manifest, dataset.manifest.build is not None
     actual = compute_hash(json.loads((dataset.path / MANIFEST).read_text(encoding="utf-8")))
@@ -93,8 +92,8 @@ def check_integrity(
     same_rows = built and not faults
     rewritten = [name for name in changed if same_rows and name.partition("/")[0] in (*TABLES, DIGESTS)]
     faults += [Discrepancy(name, "the file is missing") for name in missing]
-    other = "not the file that was written"
-    faults += [Discrepancy(name, other) for name in (*added, *changed) if name not in rewritten]
+    faults += [Discrepancy(name, "the manifest does not list this file") for name in added]
+    faults += [Discrepancy(name, "size or hash differs from the manifest") for name in changed if name not in rewritten]
     faults += [*_check_manifest(manifest, actual), *_check_card(dataset)]
     return IntegrityResult(content_hash, reward_hash, actual, n_rows, tuple(faults), tuple(rewritten))
 
@@ -103,7 +102,7 @@ def require_intact(folder: Path, *, advice: str, read_rows: bool = True, progres
     """Raise CurateError if the rows of a dataset differ from its manifest.
 
     advice: the end of the message, with the option to use the dataset anyway
-    read_rows: as for `check_integrity`; False if no output repeats the manifest's hashes
+    read_rows: as for `check_integrity`; pass True if the caller copies the manifest's hashes to an output
     """
     found = check_integrity(Dataset.open(folder), read_rows=read_rows, progress=progress)
     if found.faults:
@@ -119,10 +118,10 @@ def check_trusted(
     """
     if trust.include_altered:
         return
-    take = "--include altered takes the dataset as it is."
+    advice = "Pass --include altered to use the dataset anyway."
     if not (folder / MANIFEST).exists() and (folder / "data").is_dir():
-        raise CurateError(f"{folder}: there is no {MANIFEST} to compare the rows with. {take}")
-    require_intact(folder, advice=take, read_rows=read_rows, progress=progress)
+        raise CurateError(f"{folder}: there is no {MANIFEST} to compare the rows with. {advice}")
+    require_intact(folder, advice=advice, read_rows=read_rows, progress=progress)
 
 
 def find_warnings(dataset: Dataset) -> Iterator[str]:
@@ -135,7 +134,7 @@ def find_warnings(dataset: Dataset) -> Iterator[str]:
 def describe_mismatch(folder: Path, faults: Sequence[Discrepancy]) -> str:
     """Return a message with the first faults of a dataset."""
     shown = "; ".join(map(str, faults[:EXAMPLES])) + ("; and more" if len(faults) > EXAMPLES else "")
-    return f"{folder}: the rows are not those that {MANIFEST} describes: {shown}."
+    return f"{folder}: the dataset differs from {MANIFEST}: {shown}."
 
 
 def _check_manifest(manifest: Manifest, actual: str) -> Iterator[Discrepancy]:
@@ -157,14 +156,15 @@ def _check_card(dataset: Dataset) -> Iterator[Discrepancy]:
     yield from (
         Discrepancy(name, "the file is missing") for name in _REGENERATED_FILES if not (dataset.path / name).is_file()
     )
-    yield from (Discrepancy(name, "takes the place of the card") for name in _SHADOWS if (dataset.path / name).exists())
+    shadows = (name for name in _SHADOWS if (dataset.path / name).exists())
+    yield from (Discrepancy(name, f"`datasets` reads this file instead of {card.CARD}") for name in shadows)
     try:
         expected = _drop_difficulty_config(card.list_configs(dataset.manifest, dataset.path))
         front = metadata_load(str(dataset.path / card.CARD)) or {}
         listed = _drop_difficulty_config(front.get("configs") or ())
     except (CurateError, OSError, StopIteration):
-        return  # the comparison of files reports missing and damaged ones
-    except Exception as error:  # the YAML parser raises errors of half a dozen kinds
+        return  # the comparison of files reports missing and damaged files
+    except Exception as error:  # the YAML parser raises exceptions of many types
         yield Discrepancy(card.CARD, f"its front matter cannot be read ({shorten(error)})")
         return
     if listed != expected or "dataset_info" in front:
@@ -172,9 +172,7 @@ def _check_card(dataset: Dataset) -> Iterator[Discrepancy]:
 
 
 def _drop_difficulty_config(configs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the configs except that of solve rates: a killed command may have added the table but not updated the
-    card.
-    """
+    # A killed command may have added the table of solve rates without updating the card.
     config = {"config_name": card.DIFFICULTY, "data_files": f"{card.DIFFICULTY}/train-*.parquet"}
     return [entry for entry in configs if entry != config]
 
@@ -183,11 +181,11 @@ def _compare_files(dataset: Dataset) -> tuple[list[str], list[str], list[str]]:
     recorded = {file.name: file for file in dataset.manifest.files}
     present = output_folder.list_immutable_files(dataset.path) if recorded else []
     missing = [name for name in recorded if name not in present]
-    changed = [name for name in present if name in recorded and not _is_as_written(dataset.path, recorded[name])]
+    changed = [name for name in present if name in recorded and not _is_unchanged(dataset.path, recorded[name])]
     return missing, [name for name in present if name not in recorded], changed
 
 
-def _is_as_written(folder: Path, file: InputFile) -> bool:
+def _is_unchanged(folder: Path, file: InputFile) -> bool:
     path = folder / file.name
     return path.is_file() and path.stat().st_size == file.bytes and hash_path(path) == file.sha256
 
@@ -199,7 +197,7 @@ def _check_counts(dataset: Dataset) -> Iterator[Discrepancy]:
         kept = _count_values(dataset, "data", ("source", "verified"))
         rejected = _count_values(dataset, "rejected", ("source", "stage", "reason"))
     except CurateError:
-        return  # reading whole rows reports the cause
+        return  # the later comparison of whole rows reports the cause
     totals = ("data", kept.total(), manifest.n_kept), ("rejected", rejected.total(), manifest.n_rejected)
     if faults := [Discrepancy(table, f"has {n} rows, not {wanted}") for table, n, wanted in totals if n != wanted]:
         yield from faults
@@ -211,7 +209,7 @@ def _check_counts(dataset: Dataset) -> Iterator[Discrepancy]:
         for stage, reasons in count.rejected.items():
             recorded_rejected.update({(source, stage, reason): n for reason, n in reasons.items()})
     if (kept, rejected) != (recorded_kept, recorded_rejected):
-        yield Discrepancy(MANIFEST, "its counts are not those of the rows")
+        yield Discrepancy(MANIFEST, "its counts differ from the rows")
 
 
 def _count_values(dataset: Dataset, table: str, columns: Sequence[str]) -> "Counter[Any]":
@@ -245,12 +243,11 @@ def _compare_rows(
     manifest, hasher = dataset.manifest, RowHasher()
     ids: dict[str, list[str]] = {}
     unreadable: list[str] = []
-    tables = ("data", hasher.add, manifest.n_kept), ("rejected", hasher.add_rejected, manifest.n_rejected)
-    for table, add, total in tables:
+    for table, total in (("data", manifest.n_kept), ("rejected", manifest.n_rejected)):
         of_table: list[str] = []
         try:
-            for row in with_progress(dataset.iter_rows(table), f"read {table}", progress, total=total):
-                add(row)
+            for row in track_progress(dataset.iter_rows(table), f"read {table}", progress, total=total):
+                hasher.add(row, table)
                 of_table.append(row.get("id") or "")
                 if parse_tests and table == "data" and not _is_suite(row.get("tests")):
                     unreadable.append(of_table[-1])
@@ -273,9 +270,10 @@ def _compare_rows(
 
 
 def _find_changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Sequence[str]]) -> Iterator[Discrepancy]:
-    """Yield the changed rows by their digests; nothing without digests.
+    """Yield the changed rows by their digests; nothing without recorded digests.
 
-    hasher, ids: of the present rows
+    hasher: hasher of the current rows
+    ids: ids of the current rows, by table
     """
     same = hasher.content_hash == dataset.manifest.content_hash
     digests = hasher.digests
@@ -292,18 +290,18 @@ def _find_changed_rows(dataset: Dataset, hasher: RowHasher, ids: Mapping[str, Se
         gone, new = Counter(written) - Counter(now), Counter(now) - Counter(written)
         before, after = {id for id, _ in gone}, {id for id, _ in new}
         for what, names in (
-            ("changed in columns that are measured" if same else "changed", before & after),
+            ("changed in measured columns" if same else "changed", before & after),
             ("removed", before - after),
             ("added", after - before),
         ):
             if names:
                 yield _describe_row_fault(table, f"row was {what}", f"rows were {what}", sorted(names))
         if not gone and not new:
-            yield Discrepancy(table, "the rows are in another order")
+            yield Discrepancy(table, "the order of the rows was changed")
 
 
 def _read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
-    """Return the recorded id and digest of each row of a table, in order. Raises CurateError."""
+    """Return the recorded id and digest of each row of a table, in order. Raises CurateError if they are unreadable."""
     import pyarrow.parquet as pq
 
     path = folder / DIGESTS
@@ -312,9 +310,9 @@ def _read_digests(folder: Path, table: str) -> list[tuple[str, str]]:
         return list(zip(rows.column("id").to_pylist(), rows.column("digest").to_pylist(), strict=True))
 
 
-def _describe_row_fault(table: str, of_one: str, of_many: str, ids: Sequence[str]) -> Discrepancy:
+def _describe_row_fault(table: str, singular: str, plural: str, ids: Sequence[str]) -> Discrepancy:
     more = ("...",) if len(ids) > EXAMPLES else ()
-    return Discrepancy(table, f"{len(ids)} {of_one if len(ids) == 1 else of_many}", (*ids[:EXAMPLES], *more))
+    return Discrepancy(table, f"{len(ids)} {singular if len(ids) == 1 else plural}", (*ids[:EXAMPLES], *more))
 
 
 def _is_suite(text: Any) -> bool:

@@ -13,7 +13,7 @@ def resolve_dataset_folder(location: str | Path) -> Path:
 
     location  a folder, `owner/name` or `owner/name@revision`
 
-    Returns a local path unchecked. Raises CurateError if the Hub has no such dataset, or if curate did not build it.
+    Does not check local paths. Raises CurateError if the Hub has no such dataset, or if curate did not build it.
     """
     if not _is_hub_id(location):
         return Path(location).expanduser()
@@ -29,7 +29,7 @@ def resolve_dataset_folder(location: str | Path) -> Path:
 def require_local_folder(location: str | Path, command: str) -> Path:
     """Return the folder of a dataset to write to. Raises CurateError for a dataset on the Hub.
 
-    command  the command line before the dataset, for the message
+    command: the command line up to the dataset, for the error message
     """
     if _is_hub_id(location):
         name, _, revision = str(location).partition("@")
@@ -55,7 +55,7 @@ def download_dataset(location: str | Path) -> Path | None:
 
 
 def _is_hub_id(location: str | Path) -> bool:
-    """Return whether this is a Hub id. If a folder `data` exists, `data/taco` is a mistyped path."""
+    """Return whether this is a Hub id. For example, `data/taco` is a path, not a Hub id, if a folder `data` exists."""
     path = Path(location).expanduser()
     return not path.exists() and bool(HUB_ID.fullmatch(str(location))) and not Path(path.parts[0]).exists()
 
@@ -66,7 +66,7 @@ def _download(location: str, patterns: list[str] | None) -> Path:
     name, _, revision = location.partition("@")
     try:
         return Path(snapshot_download(name, repo_type="dataset", revision=revision or None, allow_patterns=patterns))
-    except Exception as error:  # the Hub client raises errors of half a dozen libraries
+    except Exception as error:  # the Hub client raises exceptions of many libraries
         raise CurateError(
             f"{location}: no such folder, and the download from the Hub failed "
             f"({type(error).__name__}: {shorten(error)}). Check its name and revision and the network "

@@ -1,4 +1,4 @@
-"""The packages with which a dataset was built, which its programs may import."""
+"""The packages of a dataset's build, which the programs of the dataset may import."""
 
 import logging
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from sandbox import Package, SandboxOptions
 log = logging.getLogger(__name__)
 
 
-def with_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOptions:
-    """Return the options with the packages of a dataset's build, unless they name packages themselves.
+def add_build_packages(sandbox: SandboxOptions, dataset: str | Path) -> SandboxOptions:
+    """Return the options. If they name no packages, add the packages of the dataset's build.
 
     dataset  folder or Hub id; data that curate did not build needs no packages
 

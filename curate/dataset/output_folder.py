@@ -21,13 +21,13 @@ from curate.reading.values import shorten
 from curate.work import FILE, SHARDS, has_records
 from sandbox.concurrency.file_lock import FileLock
 
-_WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # no command changes these later
+_WRITTEN_ONCE = ("data", "rejected", "evidence", "contamination", DIGESTS)  # immutable in a finished dataset
 DATASET_ENTRIES = (*_WRITTEN_ONCE, "difficulty", "README.md", "report.json", "report.html")
 WORK, PLAN = ".work", "plan.json"
 
 
 def find_finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifest | None:
-    """Return the manifest of a folder finished with this plan; None if it has to be built.
+    """Return the manifest of a folder finished with this plan; None if the dataset must be built.
 
     Raises CurateError if the folder contains anything else.
     """
@@ -45,7 +45,7 @@ def find_finished_manifest(out: Path, plan: Plan, *, overwrite: bool) -> Manifes
     except FileNotFoundError:
         if (out / WORK).is_dir():
             return None
-        raise CurateError(f"{out} holds files that are not a curate dataset. Choose another --out.") from None
+        raise CurateError(f"{out} has files but is not a curate dataset. Choose another --out.") from None
     except (ValueError, KeyError, TypeError):
         raise CurateError(f"{out / MANIFEST} is not a curate manifest. Choose another --out.") from None
     if manifest is not None:
@@ -132,7 +132,7 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
 
     Returns the manifest with the list of files and its own hash.
     """
-    (out / MANIFEST).unlink(missing_ok=True)  # so no reader opens a partly replaced dataset
+    (out / MANIFEST).unlink(missing_ok=True)  # so readers reject a partly replaced dataset
     for name in DATASET_ENTRIES:
         old, new = out / name, work / "final" / name
         if (old / WORK).is_dir():  # keep a model's expensive samples; their file names are cache keys
@@ -147,18 +147,18 @@ def commit_output(work: Path, out: Path, manifest: Manifest) -> Manifest:
     manifest = replace(manifest, files=hash_immutable_files(out))
     manifest = replace(manifest, manifest_hash=manifests.compute_hash(manifests.to_json(manifest)))
     write_atomic(out / MANIFEST, json.dumps(manifests.to_json(manifest), indent=2) + "\n")
-    shutil.rmtree(work, ignore_errors=True)  # another process may remove it, too
+    shutil.rmtree(work, ignore_errors=True)  # another process may remove it concurrently
     return manifest
 
 
 def hash_immutable_files(folder: Path) -> tuple[InputFile, ...]:
-    """Return the files that `list_immutable_files` names, with their sizes and hashes."""
+    """Return the immutable files with their sizes and hashes."""
     names = list_immutable_files(folder)
     return tuple(InputFile(name, (folder / name).stat().st_size, hash_path(folder / name)) for name in names)
 
 
 def list_immutable_files(folder: Path) -> list[str]:
-    """Return the names of files that no command changes later, and of symlinks to folders or missing files."""
+    """Return the names of files that no command changes later, and of symlinks to folders or missing files there."""
     parts = [folder / name for name in _WRITTEN_ONCE]
     paths = [path for part in parts for path in (sorted(part.rglob("*")) if part.is_dir() else [part])]
     listed = (path for path in paths if path.is_symlink() or (path.exists() and not path.is_dir()))
@@ -171,8 +171,8 @@ def list_untracked_names(folder: Path) -> list[str]:
 
 
 def mark_unfinished(out: Path) -> None:
-    """Mark a dataset as unfinished before replacing it, so no reader mistakes it for the new one."""
-    (out / WORK).mkdir(parents=True, exist_ok=True)  # identifies a folder without a manifest as curate's
+    """Mark a dataset as unfinished before it is replaced, so readers reject the old one."""
+    (out / WORK).mkdir(parents=True, exist_ok=True)  # marks a folder without a manifest as curate's
     (out / MANIFEST).unlink(missing_ok=True)
 
 
@@ -201,4 +201,4 @@ def _describe_difference(plan: dict[str, Any], wanted: dict[str, Any]) -> str:
         for name, value in wanted["configuration"].items()
         if name in before and before[name] != value
     ]
-    return "; ".join(differing) or "other inputs, evaluation sets or another version"
+    return "; ".join(differing) or "inputs, evaluation sets or version differ"

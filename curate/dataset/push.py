@@ -1,4 +1,4 @@
-"""`curate push`: publish a finished dataset folder on the Hub, in one commit or not at all."""
+"""`curate push`: publication of a finished dataset folder on the Hub, atomically in one commit."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,7 +27,7 @@ def list_files_to_push(folder: Path, repo: str, trust: TrustPolicy) -> dict[str,
     output_folder.read_manifest(folder)
     check_trusted(folder, trust, read_rows=True)
     if not HUB_ID.fullmatch(repo) or "@" in repo:
-        raise CurateError(f"{repo}: not the name of a repository. Give OWNER/NAME.")
+        raise CurateError(f"{repo}: not the name of a repository. Pass OWNER/NAME.")
     # Folders whose names begin with a dot hold work in progress, such as a model's samples.
     paths = [path for name in CONFIGS for path in sorted((folder / name).glob("*")) if path.is_file()]
     paths += [folder / name for name in FILES if (folder / name).is_file()]
@@ -60,7 +60,7 @@ def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revisi
             delete_patterns=[f"{name}/*" for name in CONFIGS] + [name for name in FILES if name not in sent],
             commit_message="Dataset made by curate-code",
         )
-    except Exception as error:  # the Hub client raises errors of half a dozen libraries
+    except Exception as error:  # the Hub client raises exceptions of many libraries
         raise CurateError(
             f"{repo}: nothing was committed ({type(error).__name__}: {shorten(error)}). {_suggest_remedy(error)} "
             f"The Hub is {constants.ENDPOINT}."
@@ -71,7 +71,7 @@ def push(folder: Path, repo: str, files: Iterable[str], *, private: bool, revisi
 def _suggest_remedy(error: Exception) -> str:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if status == 401:
-        return "The Hub rejects your token. Run: hf auth login."
+        return "The Hub rejected your token. Run: hf auth login."
     if status in (403, 404):
-        return "Your token may not write to it. Log in with one that may (hf auth login), or use your own repository."
-    return "Check the network, then run the same command again; it does not send uploaded files twice."
+        return "Your token lacks write access to it. Log in with another (hf auth login), or use your own repository."
+    return "Check the network, then run the same command again; it skips files uploaded before."

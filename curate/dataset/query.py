@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-NUMBER_ROWS = 65_536  # rows of a batch without long texts
+NUMBER_ROWS = 65_536  # rows in a batch of columns without long texts
 _FETCHED_ROWS = 4096
 _CONFIGURATION = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",  # otherwise a name in SQL may be a variable of this program
+    "python_enable_replacements": "false",  # otherwise SQL could read variables of this process as tables
     "temp_directory": "",
     "ieee_floating_point_ops": "false",
     "error_on_division_by_zero": "false",
@@ -31,7 +31,7 @@ _CONFIGURATION = {
 
 
 def connect(**options: str) -> "DuckDBPyConnection":
-    """Return an empty in-memory database with a locked configuration. options: more settings of DuckDB"""
+    """Open an empty in-memory database with a locked configuration. options: additional settings of DuckDB"""
     import duckdb
 
     connection = duckdb.connect(config={**_CONFIGURATION, **options})
@@ -42,9 +42,9 @@ def connect(**options: str) -> "DuckDBPyConnection":
 def read_table(
     dataset: Dataset, table: str, columns: Sequence[str], *, rows: int = NUMBER_ROWS
 ) -> "pa.RecordBatchReader":
-    """Return columns of a table of a dataset, for `query`. Missing columns are null.
+    """Return a reader of columns of a table, for `query`. Missing columns are null.
 
-    rows: number of rows in a batch; choose few for long texts
+    rows: number of rows in a batch; fewer for long texts
     """
     import pyarrow as pa
 
@@ -54,23 +54,23 @@ def read_table(
     types = {} if first is None else {field.name: field.type for field in first.schema}
     schema = pa.schema([(name, types.get(name, pa.null())) for name in columns])
 
-    def complete() -> Iterator[pa.RecordBatch]:
+    def add_missing_columns() -> Iterator[pa.RecordBatch]:
         for batch in chain([] if first is None else [first], batches):
             arrays = [
                 batch.column(name).cast(types[name]) if name in types else pa.nulls(len(batch)) for name in columns
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    return pa.RecordBatchReader.from_batches(schema, complete())
+    return pa.RecordBatchReader.from_batches(schema, add_missing_columns())
 
 
 def query(sql: str, **tables: "pa.RecordBatchReader") -> list[dict[str, Any]]:
     """Return the rows of a query, which may name each table once. Raises CurateError on a damaged file."""
     with connect() as connection:
-        return list(run(connection, sql, tables))
+        return list(stream_query(connection, sql, tables))
 
 
-def run(
+def stream_query(
     connection: "DuckDBPyConnection",
     sql: str,
     tables: "Mapping[str, pa.RecordBatchReader]",
@@ -79,7 +79,7 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of a query. Raises CurateError on a damaged file, a stalled query, and exhausted memory.
 
-    max_batch_seconds: maximum time between two batches that the query reads; unlimited by default
+    max_batch_seconds: maximum time in which the query must read another batch; unlimited by default
     """
     import duckdb
     import pyarrow as pa
@@ -87,17 +87,17 @@ def run(
     errors: list[Exception] = []
     progress = threading.Event()
 
-    def with_progress_flag(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def flag_progress(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         try:
             for batch in reader:
                 progress.set()
                 yield batch
-        except Exception as error:  # DuckDB would convert it to text
+        except Exception as error:  # DuckDB raises its own exception instead, with only the message
             errors.append(error)
             raise
 
     for name, reader in tables.items():
-        connection.register(name, pa.RecordBatchReader.from_batches(reader.schema, with_progress_flag(reader)))
+        connection.register(name, pa.RecordBatchReader.from_batches(reader.schema, flag_progress(reader)))
     try:
         with _interrupt_if_stalled(connection, progress, max_batch_seconds):
             cursor = connection.execute(sql)

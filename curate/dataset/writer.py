@@ -1,6 +1,6 @@
-"""Write the tables of a dataset, in the layout that `datasets.load_dataset(DIR)` opens.
+"""Writers of the tables of a dataset, in the layout that `datasets.load_dataset(DIR)` opens.
 
-Tables are Parquet files, or JSON Lines if `data` is: `load_dataset` reads all configs of a folder in one format.
+Tables are Parquet files, or JSON Lines if `data` is, since `load_dataset` reads all configs of a folder in one format.
 
 Several processes can prepare a table: each writes sorted rows to a part, an Arrow file, and one process merges the
 parts. A part also holds the inputs of the hashes and the number of characters of each row, so the merge need not
@@ -31,11 +31,12 @@ Row = dict[str, Any]
 ROW_GROUP_BYTES = 16 * 2**20
 ROW_GROUP_ROWS = 500
 FILE_BYTES = 400 * 2**20
-_BATCH_BYTES = 2**20  # of a part; a merge holds one batch of each part
-_HASHED = tuple(f"_{name}" for name in HashedRow._fields)  # columns of parts only
+_BATCH_BYTES = 2**20  # size of a batch in a part; a merge holds one batch of each part
+# Additional columns of parts: the fields of HashedRow, and the number of characters of a row.
+_HASHED = tuple(f"_{name}" for name in HashedRow._fields)
 _SIZE = "_size"
 
-Columns = dict[str, tuple[str, str]]  # type and meaning by name
+Columns = dict[str, tuple[str, str]]  # (type, meaning) of each column, by name
 
 REJECTED_COLUMNS: Columns = {
     "id": ("string", "`source/native-id`"),
@@ -119,7 +120,7 @@ class ParquetFiles(Closeable):
 
 
 def count_characters(values: Iterable[Any]) -> int:
-    """Return the length of all texts, including texts in lists."""
+    """Return the total length of all strings, including strings in lists."""
     n_characters = 0
     for value in values:
         if type(value) is str:
@@ -146,8 +147,8 @@ def get_schema(columns: Columns) -> "pa.Schema":
     )
 
 
-def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bool) -> None:
-    """Write a part. rewards: whether rewards depend on the rows, as in `data`"""
+def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, table: str) -> None:
+    """Write a part of a table. table: `data` or `rejected`"""
     import pyarrow as pa
 
     schema = get_schema(columns)
@@ -155,36 +156,36 @@ def write_part(rows: Iterable[Row], columns: Columns, path: Path, *, rewards: bo
         schema = schema.append(pa.field(name, pa.binary()))
     schema = schema.append(pa.field(_SIZE, pa.int64()))
 
-    def complete(row: Row) -> tuple[Row, int]:
+    def add_part_columns(row: Row) -> tuple[Row, int]:
         n_characters = count_characters(row.values())
-        hashed = zip(_HASHED, hash_row(row, rewards=rewards), strict=True)
+        hashed = zip(_HASHED, hash_row(row, table), strict=True)
         return {**row, **dict(hashed), _SIZE: n_characters}, n_characters
 
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema, options=options) as writer:
-        for group, _ in group_rows(map(complete, rows), _BATCH_BYTES):
+        for group, _ in group_rows(map(add_part_columns, rows), _BATCH_BYTES):
             writer.write_batch(pa.RecordBatch.from_pylist(group, schema=schema))
 
 
 def merge_parts(
     paths: Sequence[Path], key: Sequence[str], columns: Columns, folder: Path, hasher: RowHasher
 ) -> Iterator[int]:
-    """Merge parts into the table in a folder, and add the rows to the hashes. Yield the size of each row group.
+    """Merge parts into the table in a folder, and add the rows to the hashes. Yield the row count of each row group.
 
     key: columns by which the rows of each part are sorted; equal rows stay in the order of the parts
     """
 
-    def iter_members() -> Iterator[tuple[tuple["pa.RecordBatch", int], int]]:
+    def iter_merged_rows() -> Iterator[tuple[tuple["pa.RecordBatch", int], int]]:
         parts = (_read_part(path, key, list(columns)) for path in paths)
         for _, hashed, batch, index, size in heapq.merge(*parts, key=itemgetter(0)):
-            hasher.add_hashed(hashed)  # here, not per group: the lines are as large as the rows
+            hasher.add_hashed(hashed)  # row by row: the inputs of a group's hashes are as large as its rows
             yield (batch, index), size
 
     with ParquetFiles(columns, folder) as files:
-        for group, n_characters in group_rows(iter_members(), ROW_GROUP_BYTES):
+        for group, n_characters in group_rows(iter_merged_rows(), ROW_GROUP_BYTES):
             n_rows = len(group)
-            table = _gather(group)
-            del group  # releases its batches
+            table = _combine_rows(group)
+            del group  # frees the memory of its batches
             files.write(table, n_characters)
             del table
             yield n_rows
@@ -206,8 +207,11 @@ def _read_part(
                 yield values, row, batch, index, size
 
 
-def _gather(rows: Sequence[tuple["pa.RecordBatch", int]]) -> "pa.Table":
-    """Return rows of several batches as one table. The rows of each batch are contiguous there and in order."""
+def _combine_rows(rows: Sequence[tuple["pa.RecordBatch", int]]) -> "pa.Table":
+    """Return rows, given as (batch, index), as one table.
+
+    The rows of each batch must have consecutive ascending indices.
+    """
     import pyarrow as pa
 
     first = {id(batch): (batch, index) for batch, index in reversed(rows)}

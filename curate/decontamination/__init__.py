@@ -1,10 +1,10 @@
 """The search for rows that contain items of an evaluation set, and their removal.
 
-evaluation_set        items, windows of dates, and sets of both; the reader of the sets of `--against`
+evaluation_set        evaluation sets with items and date windows; the parser of `--against`
 evaluations/          one file per kind of evaluation set
-problem_keys          keys of a problem: its names at the sites of its origin
-training_set          rows of a build or of any dataset, in the form for the comparison
-overlap               word n-grams in common between texts
+problem_keys          keys of a problem: its normalized URL, and its names on the platform that published it
+training_set          rows of a build or of any dataset, prepared for the comparison
+overlap               texts that contain passages, by common word n-grams
 contamination_search  the rules, and the comparison by them
 clean_copy            `curate decontaminate`: a copy without contaminated rows
 """

@@ -1,7 +1,7 @@
 """Copies of a dataset without the rows that contain items of an evaluation set, for `curate decontaminate`.
 
-The copy of a folder of `curate build-dataset` equals a build with the same sets. The copy of any other file or folder
-has the remaining rows in `data/`, and also `rejected/`, `contamination/`, a manifest and a small card.
+The copy of a dataset that curate built equals a build with the same evaluation sets. The copy of any other file or
+folder has the remaining rows in `data/`, and also `rejected/`, `contamination/`, a manifest and a small card.
 """
 
 import itertools
@@ -16,15 +16,15 @@ from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.dataset.dataset import Dataset, find_dataset, require_outside
 from curate.dataset.files import DatasetFiles
 from curate.dataset.location import download_dataset
-from curate.decontamination.contamination_search import ContaminationResult, find_contamination
+from curate.decontamination.contamination_search import find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet, read_evaluations
-from curate.decontamination.training_set import open_training_set, with_progress_reports
+from curate.decontamination.training_set import add_progress_reports, open_training_set
 from curate.derivation import derive
 from curate.difficulty.table import select_remaining_tables
 from curate.manifest import InputFile, Manifest, Plan, SetCounts
 from curate.progress import Progress, ignore_progress
 from curate.reading.tables import hash_path
-from curate.recipe import with_evaluation_sets
+from curate.recipe import add_evaluation_sets
 
 
 def write_clean_copy(
@@ -38,14 +38,13 @@ def write_clean_copy(
 ) -> Manifest:
     """Write the dataset without contaminated rows to the folder `out` and return its manifest.
 
-    location   a folder written by build-dataset, or any file, folder or Hub id of a table
+    location   a folder written by build-dataset, or a file, folder or Hub id of other data
     against    the evaluation sets, in the form of `--against`
     text       name of the column with the problems; None: one of the usual names
-    overwrite  replace an existing dataset in the folder
-    progress   callback for progress reports
+    overwrite  whether to replace an existing dataset in the folder
 
-    A finished folder with the same inputs is unchanged. Raises CurateError if the dataset or a set cannot be read, or
-    the folder cannot be written.
+    Does nothing if the folder has the result for these inputs. Raises CurateError if the dataset or a set cannot be
+    read, or the folder cannot be written.
     """
     given = download_dataset(location) or Path(location).expanduser()
     origin = find_dataset(given)
@@ -53,34 +52,36 @@ def write_clean_copy(
     files = training_set.files
     require_outside(out, given, files.table.files)
     evaluations = read_evaluations(against)
-    plan = _plan(origin, files, evaluations, text)
+    plan = _build_plan(origin, files, evaluations, text)
     finished = output_folder.find_finished_manifest(out, plan, overwrite=overwrite)
     if finished is not None:
         return finished
     started = time.monotonic()
-    findings = find_contamination(with_progress_reports(training_set.iter_rows, progress), evaluations)
-    removed_ids = {rejection.id for rejection in findings.rejections.values()}
+    result = find_contamination(add_progress_reports(training_set.iter_rows, progress), evaluations)
+    removed_ids = {rejection.id for rejection in result.rejections.values()}
     tables = dict(select_remaining_tables(origin, removed_ids)) if origin is not None else {}
     before, _ = tables.get("contamination", ((), {}))
-    tables["contamination"] = itertools.chain(before, map(asdict, findings.hits)), HIT_COLUMNS
+    tables["contamination"] = itertools.chain(before, map(asdict, result.hits)), HIT_COLUMNS
 
     earlier = origin.manifest.decontamination if origin is not None else {}
     return derive(
         [origin] if origin is not None else [],
-        {(0, position): rejection for position, rejection in findings.rejections.items()},
+        {(0, position): rejection for position, rejection in result.rejections.items()},
         plan,
         tables,
         out,
         overwrite=overwrite,
-        changes={"decontamination": _merge_set_counts(earlier, findings)},
+        changes={"decontamination": _merge_set_counts(earlier, result.counts)},
         timer=("decontaminate", started),
         files=None if origin is not None and origin.manifest.build is not None else files,
-        recipe=with_evaluation_sets(origin.manifest.recipe, against) if origin is not None else None,
+        recipe=add_evaluation_sets(origin.manifest.recipe, against) if origin is not None else None,
     )
 
 
-def _plan(origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[EvaluationSet], text: str | None) -> Plan:
-    sets = tuple(evaluation.plan for evaluation in evaluations)
+def _build_plan(
+    origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[EvaluationSet], text: str | None
+) -> Plan:
+    sets = tuple(evaluation.manifest_entry for evaluation in evaluations)
     if origin is not None:
         before = origin.manifest.plan
         return replace(before, evaluation_sets=(*before.evaluation_sets, *sets))
@@ -88,10 +89,10 @@ def _plan(origin: Dataset | None, files: DatasetFiles, evaluations: Iterable[Eva
     return Plan(metadata.version("curate-code"), {"dataset": inputs}, {"text": text}, sets)
 
 
-def _merge_set_counts(earlier: Mapping[str, SetCounts], findings: ContaminationResult) -> dict[str, SetCounts]:
-    """Add the counts of new evaluation sets to earlier ones. A repeated name gets a suffix such as " (2)"."""
+def _merge_set_counts(earlier: Mapping[str, SetCounts], new: Mapping[str, SetCounts]) -> dict[str, SetCounts]:
+    """Merge the counts of earlier and new evaluation sets. A repeated name gets a suffix such as " (2)"."""
     counts = dict(earlier)
-    for name, count in findings.counts.items():
+    for name, count in new.items():
         names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
         counts[next(free for free in names if free not in counts)] = count
     return counts

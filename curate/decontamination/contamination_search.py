@@ -28,7 +28,7 @@ from curate.reading.values import escape_surrogates, shorten
 from curate.text.ngrams import find_word_spans
 
 MIN_REMOVED_SHARE, MIN_REVIEWED_SHARE = 0.5, 0.2
-# Share of the training rows above which a mistake is likelier than contamination.
+# Share of contaminated training rows above which a mistake is more likely than contamination.
 PLAUSIBLE_RATE = 0.05
 SPAN_CHARACTERS = 500
 
@@ -39,7 +39,7 @@ class ContaminationResult:
 
     hits        all hits, in the order of the rows
     rejections  rejections of the rows to remove, by position
-    counts      the manifest's entries on the sets, by name
+    counts      counts for the manifest, by the name of the evaluation set
     """
 
     hits: list[ContaminationHit]
@@ -50,7 +50,7 @@ class ContaminationResult:
 def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) -> ContaminationResult:
     """Find the rows that contain items of the evaluation sets.
 
-    Reads all rows once and rows with hits a second time, or no row without evaluation sets. Positions count from zero.
+    Reads all rows once, and rows with hits a second time; reads nothing without evaluation sets.
     """
     if not evaluations:
         return ContaminationResult([], {}, {})
@@ -88,7 +88,7 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
         )
     hits = [hit for position, row in rows(candidates) for hit in _iter_hits(position, row, candidates[position], index)]
     counts = {
-        evaluation.name: _count_verdicts([hit for hit in hits if hit.set == evaluation.name], evaluation, n_rows)
+        evaluation.name: _count_removals([hit for hit in hits if hit.set == evaluation.name], evaluation, n_rows)
         for evaluation in evaluations
     }
     return ContaminationResult(hits, _build_rejections(hits), counts)
@@ -96,7 +96,7 @@ def find_contamination(rows: RowReader, evaluations: Sequence[EvaluationSet]) ->
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A hit before the second reading of its row. common: text in common, or the overlap to locate it"""
+    """A possible hit, before its row is read again. common: text in common, or the overlap with which to locate it"""
 
     set: str
     item: str
@@ -148,12 +148,12 @@ def _build_rejections(hits: Sequence[ContaminationHit]) -> dict[int, Rejection]:
     return rejections
 
 
-def _count_verdicts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows: int) -> SetCounts:
+def _count_removals(hits: Sequence[ContaminationHit], evaluation: EvaluationSet, n_rows: int) -> SetCounts:
     by_rule: dict[int, str] = {}
     for hit in hits:
         if hit.verdict == "removed":
             by_rule.setdefault(hit.row, hit.rule)
-    # Only rules that compare content can be wrong: a window selects rows by source and date.
+    # Rows in a window do not count as suspicious, since the window selects them by source and date.
     by_content = sum(rule != "in_window" for rule in by_rule.values()) / max(n_rows, 1)
     warning = None
     if by_content > PLAUSIBLE_RATE:
@@ -161,11 +161,11 @@ def _count_verdicts(hits: Sequence[ContaminationHit], evaluation: EvaluationSet,
             f"{by_content:.1%} of the rows are in this set, more than the {PLAUSIBLE_RATE:.0%} that are plausible. "
             "Look at contamination/ before you trust the result: was the training set made from the evaluation set?"
         )
-    plan = evaluation.plan
+    entry = evaluation.manifest_entry
     return SetCounts(
-        name=plan.name,
-        window=plan.window,
-        files=plan.files,
+        name=entry.name,
+        window=entry.window,
+        files=entry.files,
         items=len(evaluation.items),
         items_found=len({hit.item for hit in hits if hit.verdict == "removed" and hit.rule != "in_window"}),
         rows=n_rows,

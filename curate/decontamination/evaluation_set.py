@@ -1,4 +1,4 @@
-"""Evaluation sets: items and windows of dates that a training set must not contain, and the reader of `--against`."""
+"""Evaluation sets: items and date windows that a training set must not contain, and the parser of `--against`."""
 
 import pkgutil
 import re
@@ -18,8 +18,10 @@ from curate.recipe import EvaluationSetConfig
 from curate.text.ngrams import split_words
 
 _KINDS = evaluations.__name__
-MIN_PROSE = 16  # words; shorter prose is too generic to identify a problem
-# Headings after the prose. They begin examples and formats, which copies of a problem change or omit.
+# Minimum number of words in a prose text; shorter ones are too generic to identify a problem.
+MIN_PROSE = 16
+
+# Headings of examples and formats, which end the prose; copies of a problem change or omit these parts.
 _END_OF_PROSE = re.compile(
     r"^[ \t#*\\-]*(?:samples?|examples?|constraints|input|output|note)\b[ \w]{0,12}[ \t:*-]*$"
     r"|>>>|\bexamples?\s*\d*\s*:",
@@ -31,7 +33,7 @@ _END_OF_PROSE = re.compile(
 class EvaluationItem:
     """A problem of an evaluation set.
 
-    texts  wordings of the problem; a training row that contains one of them contains the problem
+    texts  versions of the problem's text; a training row that contains one of them contains the problem
     keys   see problem_keys.py
     date   ISO date of the problem's contest; empty if unknown
     """
@@ -44,7 +46,7 @@ class EvaluationItem:
 
 @dataclass(frozen=True, slots=True)
 class DateWindow:
-    """The contests from the first to the last ISO date, both included. sources: sources with rows of these contests"""
+    """A range of contest dates, as ISO dates, both included. sources: sources with rows of these contests"""
 
     first: str
     last: str
@@ -67,7 +69,7 @@ class DateWindow:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """A named evaluation set with items, a window, or both. files: the files of the items"""
+    """A named evaluation set with items, a window, or both. files: files of the items"""
 
     name: str
     items: tuple[EvaluationItem, ...] = ()
@@ -75,8 +77,8 @@ class EvaluationSet:
     files: tuple[InputFile, ...] = ()
 
     @property
-    def plan(self) -> EvaluationSource:
-        """The set's name, window and files, for the manifest."""
+    def manifest_entry(self) -> EvaluationSource:
+        """The name, window and files of the set, for the manifest."""
         return EvaluationSource(self.name, str(self.window) if self.window else None, self.files)
 
 
@@ -115,7 +117,7 @@ def read_evaluation(argument: str) -> EvaluationSet:
     files = tuple(InputFile(file.name, sha256=hash_path(file)) for file in table.files)
     items = tuple(item for item in kind.read(table) if window is None or not item.date or window.contains(item.date))
     if not items:
-        raise CurateError(f"{location}: no evaluation item{f' from {window}' if window else ''}.")
+        raise CurateError(f"{location}: no evaluation item{f' from {window}' if window else ''}. Choose other files.")
     return EvaluationSet(name, items, window, files)
 
 
@@ -134,7 +136,7 @@ def _parse_window(argument: str, dates: str, sources: Sequence[str]) -> DateWind
 
 
 def _require_test_files(table: TableFiles, location: str) -> TableFiles:
-    """Return the table. Raises CurateError for training files that the user did not select explicitly."""
+    """Return the table. Raises CurateError if it includes training files without an explicit selection of files."""
     chosen = "?" in location or Path(location).expanduser().is_file()
     if not chosen and any(path.name.startswith("train") or path.parent.name == "train" for path in table.files):
         raise CurateError(
@@ -146,10 +148,10 @@ def _require_test_files(table: TableFiles, location: str) -> TableFiles:
 def read_named_rows(
     table: TableFiles, columns: Sequence[str], *, options: Sequence[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (name, row) for the rows of a set. A name consists of the file and the row's zero-based index in it.
+    """Yield (name, row) for the rows of a set. The name consists of the file name and the row's zero-based index.
 
     columns  columns to read; None for each missing one
-    options  names of allowed options of the set's location
+    options  names of options that the set's location may have
 
     Raises CurateError for another option, and for an unreadable line, since an incomplete set has false negatives.
     """
@@ -173,7 +175,7 @@ def extract_text(table: TableFiles, name: str, row: dict[str, Any], columns: Seq
 def derive_texts(text: str, prose: str | None = None) -> tuple[str, ...]:
     """Return the text without its prompt template, and its prose alone if this has at least MIN_PROSE words.
 
-    prose: the part of the text without formats and examples; None: the beginning of the text
+    prose: the part of the text without formats and examples; None: the text up to the first such heading
     """
     text = strip_prompt_template(text)
     end = _END_OF_PROSE.search(text if prose is None else prose)

@@ -1,12 +1,11 @@
-"""A search for texts that contain passages, and for the share of each passage in word 8-grams.
+"""A search for texts that contain passages. It measures the contained share of a passage in word 8-grams.
 
 One sorted array has the n-gram hashes of all passages. A bitmap avoids most look-ups of a text's n-grams in it. Because
-boilerplate depends on all texts, the index stores matches as pairs of numbers until the last text.
+boilerplate depends on all texts, the index stores matches as pairs of indices until all texts are scanned.
 
-Boilerplate, such as "return the answer modulo 10^9 + 7", counts neither for nor against a passage. It is an n-gram in
-1 % of its set's items (at least 3) or of the texts (at least 50). A passage with fewer than 9 other n-grams,
-such as any passage of fewer than 16 words, must occur word for word, in one piece. A passage of fewer than 5 words must
-be the whole text.
+Boilerplate, such as "return the answer modulo 10^9 + 7", counts neither for nor against a passage. An n-gram is
+boilerplate if it occurs in 1 % of its set's items (at least 3) or of the texts (at least 50). A passage with fewer than
+9 other n-grams must occur word for word, in one piece. A passage of fewer than 5 words must be the whole text.
 """
 
 from collections import defaultdict
@@ -30,13 +29,13 @@ MIN_NGRAMS = 9
 MIN_WORDS = 5
 COMMON_ITEMS, COMMON_TEXTS, COMMON_SHARE = 3, 50, 0.01
 TEXT_BATCH = 128
-_BITS_PER_NGRAM = 32  # of the bitmap: at most 3 of 100 n-grams of a text match a bit by chance
+_BITS_PER_NGRAM = 32  # size of the bitmap; at most 3 of 100 n-grams of a text match a bit by chance
 _LOW_32_BITS = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A wording of an item. item_index, set_index: the caller's indices of the item and of its set"""
+    """A text of an evaluation item. item_index, set_index: the caller's indices of the item and of its set"""
 
     text: str
     item_index: int
@@ -48,9 +47,10 @@ class PassageOverlap:
     """A text and a passage that overlap.
 
     text_index     index of the text, in scan order
-    passage_index  index of the passage in the constructor's list
-    rule           the text is the passage (`same_text`), contains all its n-grams and perhaps all of it (`whole_item`),
-                   or contains this share of its n-grams (`contained`)
+    passage_index  index of the passage in the list of passages
+    rule           `same_text` if the text is the passage; `whole_item` if it contains all n-grams of a passage with few
+                   distinctive ones, not necessarily in one piece; `contained` if it contains a share of the n-grams
+    share          contained share of the passage's n-grams
     """
 
     text_index: int
@@ -77,7 +77,7 @@ class PassageIndex:
         self._shift = np.uint64(64 - bits)
         self._bitmap = np.zeros(1 << bits, dtype=bool)
         self._bitmap[self._ngrams >> self._shift] = True
-        # Passages by the hashes of all their words, and passages shorter than an n-gram by number of words.
+        # Indices of passages by the hashes of all words, and of passages shorter than an n-gram by number of words.
         self._same: dict[bytes, list[int]] = defaultdict(list)
         self._short: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for number, words in enumerate(self._words):
@@ -103,7 +103,7 @@ class PassageIndex:
             self._n_texts += len(batch)
 
     def find_overlaps(self, min_share: float) -> Iterator[PassageOverlap]:
-        """Yield the overlaps with shares of at least `min_share`. Some pairs overlap by more than one rule."""
+        """Yield the overlaps with shares of at least `min_share`. A pair can have overlaps by several rules."""
         import numpy as np
 
         yield from self._exact_overlaps
@@ -118,9 +118,9 @@ class PassageIndex:
         needed_ngrams = np.concatenate([np.empty(0, dtype=np.int64), *needed])
         order = np.argsort(needed_ngrams, kind="stable")
         holders = np.repeat(np.arange(len(needed)), sizes)[order]
-        ends = np.searchsorted(needed_ngrams[order], np.arange(len(self._ngrams) + 1))
+        begins = np.searchsorted(needed_ngrams[order], np.arange(len(self._ngrams) + 1))
         for matches in self._matches:
-            texts, passages, counts = _count_shared(matches, holders, ends)
+            texts, passages, counts = _count_shared(matches, holders, begins)
             shares = counts / sizes[passages]
             for text, number, share in zip(texts.tolist(), passages.tolist(), shares.tolist(), strict=True):
                 if by_share[number] and share >= min_share:
@@ -129,9 +129,9 @@ class PassageIndex:
                     yield PassageOverlap(text, number, "whole_item", 1.0)
 
     def find_longest_match(self, overlap: PassageOverlap, text: str) -> tuple[int, int] | None:
-        """Return the first and last index of the longest common word sequence in the text.
+        """Return the indices of the first and last word of the longest common word sequence in the text.
 
-        Returns None if the passage must be contiguous in the text and is not.
+        Returns None if the rule requires the whole passage in one piece, and the text does not contain it.
         """
         import numpy as np
 
@@ -145,7 +145,7 @@ class PassageIndex:
         return None
 
     def _flag_common_ngrams(self) -> dict[int, "Flags"]:
-        """Return for each set the flags of n-grams that are boilerplate in its items."""
+        """Return flags of the n-grams that are boilerplate in the items of a set, by set index."""
         import numpy as np
 
         by_set: dict[int, dict[int, list[Numbers]]] = defaultdict(lambda: defaultdict(list))
@@ -198,15 +198,19 @@ def _hash_ngrams(words: "Hashes", length: int) -> "Hashes":
     return hash_ngrams(NgramHashes(words, np.array([0, len(words)])), length).hashes
 
 
-def _count_shared(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
-    """Return pairs of texts and passages with common n-grams, and the numbers of these n-grams."""
+def _count_shared(matches: "Hashes", holders: "Numbers", begins: "Numbers") -> tuple["Numbers", "Numbers", "Numbers"]:
+    """Return the pairs of texts and passages with common n-grams, and the number of these n-grams for each pair.
+
+    holders: indices of the passages that contain each n-gram, n-gram by n-gram
+    begins: index of each n-gram's first passage in `holders`, and the length of `holders`
+    """
     import numpy as np
 
     texts, numbers = matches >> np.uint64(32), (matches & np.uint64(_LOW_32_BITS)).astype(np.int64)
-    counts = ends[numbers + 1] - ends[numbers]
-    # Concatenate the holder lists of all n-grams: index within each list, plus the start of the list.
+    counts = begins[numbers + 1] - begins[numbers]
+    # Concatenate the holders of all matches: begin of each range in `holders`, plus the index within the range.
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    passages = holders[np.repeat(ends[numbers], counts) + within]
+    passages = holders[np.repeat(begins[numbers], counts) + within]
     pairs, common = np.unique(
         (np.repeat(texts, counts) << np.uint64(32)) | passages.astype(np.uint64), return_counts=True
     )
@@ -214,7 +218,7 @@ def _count_shared(matches: "Hashes", holders: "Numbers", ends: "Numbers") -> tup
 
 
 def _find_longest_run(matching: "Flags") -> tuple[int, int]:
-    """Return the first and last word of the longest sequence of matching n-grams, the first one of a tie."""
+    """Return the indices of the first and last word of the longest sequence of matching n-grams; the first of a tie."""
     import numpy as np
 
     padded = np.concatenate(([False], matching, [False]))

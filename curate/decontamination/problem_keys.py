@@ -1,6 +1,6 @@
-"""Keys of problems, derived from their URLs and names at the sites of origin. Rows with a common key are one problem.
+"""Keys of problems, derived from their URLs and their names on a platform. Rows with a common key are one problem.
 
-An ambiguous name has no key, because a wrong key would remove an innocent row.
+An ambiguous name yields no key, because a wrong key would remove an unrelated row.
 """
 
 import re
@@ -15,7 +15,7 @@ _ATCODER_NAME = re.compile(r"[a-z]+\d{3}_\w{1,2}")
 
 
 def derive_keys(*, url: str = "", platform: str = "", names: tuple[str, ...] = ()) -> frozenset[str]:
-    """Return the keys of a problem. names: its title and its other names on the platform, including numbers"""
+    """Return the keys of a problem. names: its title, number and other names on the platform"""
     candidates = {_parse_url(url)} | {_parse_name(platform.lower(), name.strip()) for name in names}
     return frozenset(key for key in candidates if key)
 
@@ -28,7 +28,7 @@ def _parse_url(url: str) -> str | None:
         return f"atcoder:{match[1]}"
     if match := _LEETCODE_URL.match(address):
         return f"leetcode:{match[1]}"
-    # Many problems share the address of a whole site or of a list.
+    # Shorter addresses are those of whole sites or lists, which many problems share.
     return f"url:{address}" if address.count("/") >= 2 else None
 
 

@@ -1,7 +1,7 @@
-"""Training rows in the form for the comparison with evaluation sets, and training sets of any form on disk.
+"""Training rows, prepared for the comparison with evaluation sets, and their readers.
 
-Of a conversation (curate/reading/prompt_templates.py), only the user's messages are compared, without curate's prompt
-template. A row without an id is named by its file and its zero-based index in it.
+Only the user's messages of a conversation are compared, without curate's prompt template
+(curate/reading/prompt_templates.py). A row without an id is named by its file and its zero-based index.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -12,7 +12,7 @@ from curate.decontamination.evaluations.generic import TEXT_COLUMNS
 from curate.decontamination.problem_keys import derive_keys
 from curate.errors import CurateError
 from curate.problem import Problem
-from curate.progress import Progress, with_progress
+from curate.progress import Progress, track_progress
 from curate.reading.prompt_templates import extract_prompt_texts, strip_prompt_template
 from curate.reading.tables import UnreadableRow, read_rows
 from curate.reading.values import optional_text
@@ -20,7 +20,7 @@ from curate.reading.values import optional_text
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A training row in the form for the comparison.
+    """A training row, prepared for the comparison.
 
     text      the problem without its prompt template
     keys      see problem_keys.py
@@ -34,12 +34,12 @@ class TrainingRow:
     contests: frozenset[tuple[str, str]] = frozenset()
 
 
-# A function that yields rows with their positions: all rows, or those at the given positions, always in the same order.
+# A function that yields (position, row) for the given positions, or for all rows, in the same order in each call.
 RowReader = Callable[[Collection[int] | None], Iterator[tuple[int, TrainingRow]]]
 
 
 def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> TrainingRow:
-    """Convert a problem. duplicates: its removed duplicates, whose names and dates count as its own"""
+    """Convert a problem. duplicates: its removed duplicates; the row also has their keys and dates"""
     same = [problem, *duplicates]
     known_keys = [derive_keys(url=p.url, platform=p.platform, names=(p.id.rpartition("/")[2], p.title)) for p in same]
     return TrainingRow(
@@ -51,31 +51,31 @@ def to_training_row(problem: Problem, duplicates: Iterable[Problem] = ()) -> Tra
     )
 
 
-def with_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
+def add_progress_reports(rows: RowReader, progress: Progress) -> RowReader:
     """Return a reader of the same rows that reports progress."""
 
     def read_with_progress(positions: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
         stage, total = ("compare", None) if positions is None else ("look again", len(positions))
-        yield from with_progress(rows(positions), stage, progress, total=total)
+        yield from track_progress(rows(positions), stage, progress, total=total)
 
     return read_with_progress
 
 
 _IDS = ("id", "problem_id", "question_id", "task_id")
-_NESTED_METADATA = "extra_info"  # column of a row's identity in verl's datasets
-_EXCLUDED = "left_out.jsonl"  # file of the ids of excluded rows in an export
+_NESTED_METADATA = "extra_info"  # column with ids and other metadata in verl's datasets
+_EXCLUDED = "left_out.jsonl"  # file with the ids of excluded rows in an export
 _METADATA_COLUMNS = ("source", "platform", "url", "title", "question_title", "name", "date", "contest_date")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """A training set. text_columns: possible columns of the problem; the first non-empty one counts"""
+    """A training set. text_columns: possible columns of the problem; the first non-empty one is read"""
 
     files: DatasetFiles
     text_columns: tuple[str, ...]
 
     def iter_rows(self, positions: Collection[int] | None = None) -> Iterator[tuple[int, TrainingRow]]:
-        """Yield position and row at these positions; None: at all. Raises CurateError for an unusable row."""
+        """Yield (position, row) for these positions; None for all. Raises CurateError for an unreadable row."""
         position, has_text = 0, False
         for path in self.files.table.files:
             columns = (*self.text_columns, *_IDS, *_METADATA_COLUMNS, _NESTED_METADATA)

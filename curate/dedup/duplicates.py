@@ -1,8 +1,8 @@
 """The search for duplicates across sources: rows with the same text, and rows with nearly the same words.
 
 MinHash only proposes pairs; the exact Jaccard similarity over word 5-grams decides. The search visits rows in rank
-order, and removes a row only if it matches a kept row. A row similar only to removed rows stays. Prompt templates
-do not count. Similar statements of different problems, such as parts of a series, stay (problem_series.py).
+order, and removes a row only if it matches a kept row. A row similar only to removed rows stays. The comparison ignores
+prompt templates. Similar statements of different problems, such as parts of a series, stay (problem_series.py).
 """
 
 import logging
@@ -10,25 +10,25 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from curate.dedup.problem_series import find_difference
-from curate.dedup.signatures import PERMUTATIONS, jaccard
+from curate.dedup.signatures import PERMUTATIONS, compute_jaccard
 from curate.dedup.sketches import Sketches
 from curate.problem import Problem, Rejection
 
 if TYPE_CHECKING:
     import numpy as np
 
-EXACT, NEAR = "duplicate_exact", "duplicate_near"  # the reasons in its rejections
+EXACT, NEAR = "duplicate_exact", "duplicate_near"  # reasons of rejections
 
 log = logging.getLogger(__name__)
 
-# Estimates have a standard deviation of at most 0.044, so 1 of 100,000 pairs at the threshold is missed. This saves
-# most comparisons between boilerplate.
+# Pairs with an estimated similarity this far below the threshold are not compared exactly. Estimates have a standard
+# deviation of at most 0.044, so 1 of 100,000 pairs at the threshold is missed.
 _ESTIMATE_MARGIN = 0.2
-_MAX_EXACT_COMPARISONS = 4  # candidates; exact comparison of so few is faster than estimates
+_MAX_EXACT_COMPARISONS = 4  # number of candidates up to which exact comparisons are faster than estimates
 
 
 class Duplicate(NamedTuple):
-    """A row to remove, and the row kept instead, as rows of the sketches.
+    """A row to remove and the row kept instead, by their indices in `Sketches`.
 
     similarity  their Jaccard similarity
     exact       whether they have the same text
@@ -84,7 +84,7 @@ def find_duplicates(
         else:
             yield duplicate
     if sketches.index.overfull:
-        log.warning("%d buckets held too many rows to compare all of them", len(sketches.index.overfull))
+        log.warning("%d LSH buckets held too many rows to compare all of them", len(sketches.index.overfull))
 
 
 def find_similar(row: int, sketches: Sketches, threshold: float) -> list[tuple[float, int]]:
@@ -98,7 +98,7 @@ def find_similar(row: int, sketches: Sketches, threshold: float) -> list[tuple[f
     if not candidates:
         return []
     shingles = sketches.load_shingles(row)
-    pairs = [(jaccard(shingles, sketches.load_shingles(other)), other) for other in candidates]
+    pairs = [(compute_jaccard(shingles, sketches.load_shingles(other)), other) for other in candidates]
     return [(similarity, other) for similarity, other in pairs if similarity >= threshold]
 
 

@@ -1,4 +1,4 @@
-"""The plain form, the shingles and the signature of texts in one pass, compiled by numba.
+"""A numba kernel for the plain form (lower case, single spaces), the shingles and the signatures of texts.
 
 The module imports numba, which is optional. Without it, sketches.py and signatures.py compute bit-identical results.
 numba compiles the kernel once per machine, into __pycache__ or the user's cache folder; if neither is writable, the
@@ -25,8 +25,8 @@ def sketch(
 ) -> int:
     """Write plain texts, shingles and signatures into the last five arrays.
 
-    data    bytes of all texts, each with a final NUL
-    ends    index after this NUL, for each text
+    data    bytes of all texts, each followed by a NUL
+    ends    index after the NUL of each text
     plain   the texts in lower case with single spaces; valid only for ASCII texts
     values  shingles; set i is values[offsets[i] : offsets[i + 1]]
 

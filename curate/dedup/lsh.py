@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Keys = np.ndarray[Any, np.dtype[np.uint64]]
 
 BANDS, ROWS = 25, 5
-MAX_KEPT = 1000  # rows per bucket; a fuller one contains boilerplate, and other bands find its further rows
+MAX_KEPT = 1000  # rows per bucket; fuller buckets hold boilerplate, and other bands find similar pairs of their rows
 _ODD = 0x9E3779B97F4A7C15
-_MAX_MISS_RATE = 0.0105  # maximum share of missed pairs at a threshold: that of BANDS and ROWS at 0.7
+_MAX_MISS_RATE = 0.0105  # maximum share of missed pairs at a threshold; BANDS and ROWS reach it at 0.7
 
 
 def choose_shape(threshold: float) -> tuple[int, int]:
-    """Return numbers of bands and of minima per band that miss at most 1 % of the pairs at this threshold."""
+    """Return the numbers of bands and of minima per band. They miss at most 1 % of the pairs at the threshold."""
     for n_rows in range(ROWS, 1, -1):
         n_bands = BANDS if n_rows == ROWS else PERMUTATIONS // n_rows
         if (1 - threshold**n_rows) ** n_bands <= _MAX_MISS_RATE:
@@ -33,7 +33,7 @@ def choose_shape(threshold: float) -> tuple[int, int]:
 
 
 def compute_band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS, ROWS)) -> "Keys":
-    """Return a 64-bit key for each row and band. The exact comparison later separates rows with a hash collision.
+    """Return a 64-bit key for each row and band. Collisions only add candidates for the exact comparison.
 
     shape: number of bands, and of minima per band
     """
@@ -50,10 +50,9 @@ def compute_band_keys(signatures: "Signatures", shape: tuple[int, int] = (BANDS,
 
 
 class LshIndex:
-    """The buckets of several rows, and the kept rows in each bucket. Takes some 110 bytes per row in a bucket.
+    """The buckets shared by several rows, and the kept rows in each. Takes some 110 bytes per row.
 
-    rows      numbers of the rows that share a bucket, ascending; elsewhere in this class, a row is an index into this
-              array
+    rows      numbers of the rows that share a bucket, ascending; parameters `row` are indices into this array
     overfull  buckets with too many kept rows to compare all of them
     """
 
@@ -71,12 +70,12 @@ class LshIndex:
             n_buckets += int(np.count_nonzero(is_first))
         self.rows = np.flatnonzero(is_shared)
         indices = np.cumsum(is_shared, dtype=np.int32) - 1
-        # In a band without a shared bucket, rows have the last bucket, which stays empty.
+        # A row without a shared bucket in a band gets the last bucket, which stays empty.
         self._buckets = np.full((len(self.rows), len(members)), n_buckets, dtype=np.int32)
         for band in reversed(range(len(members))):
             rows, buckets = members.pop()
             self._buckets[indices[rows], band] = buckets
-        # Most buckets have only one kept row, and a dictionary of a million lists is slow to fill.
+        # Most buckets have only one kept row, so an array of first rows avoids a dictionary with a million lists.
         self._first_kept = np.full(n_buckets + 1, -1, dtype=np.int32)
         self._kept_later: dict[int, list[int]] = {}
         self.overfull: set[int] = set()

@@ -70,7 +70,7 @@ def _count_arguments(suite: Suite) -> set[int]:
 def _have_contradictions(first: Suite, second: Suite) -> bool:
     kinds = {(suite.entry_point is None, suite.assertions is None) for suite in (first, second)}
     if len(kinds) > 1:
-        return False  # standard input, arguments and Python code are not comparable
+        return False  # tests by standard input, arguments and Python code are not comparable
     expected = {_normalize_input(case.input, first): case.expected for case in first.cases}
     for case in second.cases:
         known = expected.get(_normalize_input(case.input, second))
@@ -80,7 +80,7 @@ def _have_contradictions(first: Suite, second: Suite) -> bool:
 
 
 def _normalize_input(text: str, suite: Suite) -> str:
-    """Normalize blanks, line ends and the formatting of JSON, which vary between sources."""
+    """Normalize whitespace and the formatting of JSON, in which sources differ."""
     if suite.entry_point is None:
         return " ".join(text.split())
     try:
@@ -93,6 +93,6 @@ def _are_equal_outputs(first: str, second: str, suite: Suite) -> bool:
     if suite.assertions is not None:
         return first == second
     if suite.entry_point is None:
-        first, second = first.casefold(), second.casefold()  # the case of YES varies between sources
+        first, second = first.casefold(), second.casefold()  # sources differ in the case of outputs such as YES
         return tokens.same_output(first, second) or tokens.same_output(second, first)
     return tokens.same_value(parse_json(first, "output"), parse_json(second, "output"))

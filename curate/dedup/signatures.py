@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from curate.text.ngrams import Offsets
 
     Set = np.ndarray[tuple[int], np.dtype[np.uint32]]
-    Signatures = np.ndarray[Any, np.dtype[np.uint32]]  # a row for each set
+    Signatures = np.ndarray[Any, np.dtype[np.uint32]]  # one row per set
 
 WORDS_PER_SHINGLE = 5
 PERMUTATIONS = 128
-TEXT_BATCH = 128  # their values and one permutation of these fit into the second-level cache
+TEXT_BATCH = 128  # texts per batch; the values of a batch and one permutation of them fit into the L2 cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,9 @@ def compute_shingles(texts: Sequence[str]) -> ShingleSets:
     values, offsets = (long_enough.hashes >> np.uint64(32)).astype(np.uint32), long_enough.offsets
     short = np.flatnonzero(np.diff(offsets) == 0)
     if len(short):
-        whole = [_hash_short(words.hashes[words.offsets[text] : words.offsets[text + 1]].tolist()) for text in short]
+        whole = [
+            _hash_short_text(words.hashes[words.offsets[text] : words.offsets[text + 1]].tolist()) for text in short
+        ]
         values = np.insert(values, offsets[short], np.array(whole, dtype=np.uint32))
         offsets = offsets + np.searchsorted(short, np.arange(len(offsets)))
     for begin, end in pairwise(offsets.tolist()):
@@ -55,15 +57,14 @@ def compute_shingles(texts: Sequence[str]) -> ShingleSets:
     return ShingleSets(values[first], kept_before[offsets])
 
 
-def _hash_short(word_hashes: list[int]) -> int:
-    """Hash all words of a short text to one 32-bit value."""
+def _hash_short_text(word_hashes: list[int]) -> int:
     value = len(word_hashes)
     for word_hash in word_hashes:
         value = (value * NGRAM_MULTIPLIER + word_hash) % 2**64
     return (value * MIX_MULTIPLIER % 2**64) >> 32
 
 
-def jaccard(left: "Set", right: "Set") -> float:
+def compute_jaccard(left: "Set", right: "Set") -> float:
     """Return the Jaccard similarity of two sorted sets."""
     import numpy as np
 
@@ -73,7 +74,7 @@ def jaccard(left: "Set", right: "Set") -> float:
     return common / (len(both) - common)
 
 
-def sign(values: "Set", offsets: "Offsets") -> "Signatures":
+def compute_signatures(values: "Set", offsets: "Offsets") -> "Signatures":
     """Return a row of PERMUTATIONS minima for each non-empty set values[offsets[i] : offsets[i + 1]].
 
     values: 32-bit hashes of the members, as for `MinHash.bulk(..., hashfunc=int)`
@@ -98,7 +99,7 @@ def sign(values: "Set", offsets: "Offsets") -> "Signatures":
 
 @cache
 def create_permutations() -> tuple["Set", "Set"]:
-    """Return datasketch's multipliers and addends, without its import time of a second."""
+    """Return the multipliers and addends of datasketch, without importing it, which takes a second."""
     import numpy as np
 
     random = np.random.RandomState(1)

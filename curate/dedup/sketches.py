@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curate.dedup.lsh import BANDS, ROWS, LshIndex, compute_band_keys
-from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, ShingleSets, compute_shingles, create_permutations, sign
+from curate.dedup.signatures import (
+    PERMUTATIONS,
+    TEXT_BATCH,
+    ShingleSets,
+    compute_shingles,
+    compute_signatures,
+    create_permutations,
+)
 from curate.problem import Problem
 from curate.reading.prompt_templates import strip_prompt_template
 from curate.text.ngrams import join_texts, normalize
@@ -37,7 +44,7 @@ _SIGNATURE_BYTES = 4 * PERMUTATIONS
 PLAIN_BYTES = bytes(
     ord(" ") if chr(byte).isspace() else ord(chr(byte).lower()) if byte < 128 else byte for byte in range(256)
 )
-MIN_KERNEL_TEXTS = 25_000  # for fewer, the kernel saves less than the 1 s of CPU time for its import
+MIN_KERNEL_TEXTS = 25_000  # for fewer texts, the kernel saves less than the 1 s of CPU time for its import
 
 
 def write_sketches(
@@ -73,7 +80,7 @@ def write_sketches(
             ends.write((sets.offsets[1:] + n_values).data)
             values.write(sets.values.data)
             n_values += len(sets.values)
-            # The first bytes of the digest are a further band, in which only copies share a bucket.
+            # The first bytes of the digest are an additional band; rows with the same text share its buckets.
             first_bytes = np.frombuffer(digested, dtype=np.uint64).reshape(-1, 4)[:, 0]
             keys.append(np.column_stack((compute_band_keys(signed, shape), first_bytes)))
     with (folder / _BANDS).open("wb") as file:
@@ -88,9 +95,9 @@ class Sketches(Closeable):
     A parameter `row` is an index into these rows.
 
     rows    index of each row among all problems of the shards
-    shard   index of its shard
-    number  its number in the shard
-    index   the rows of each band
+    shard   index of each row's shard
+    number  number of each row in its shard
+    index   the buckets of the bands
     """
 
     def __init__(self, shards: Sequence[tuple[Path, "Numbers | None"]]) -> None:
@@ -101,7 +108,7 @@ class Sketches(Closeable):
         n_bands = max((_count_bands(folder) for folder, _ in shards), default=0)
         folders = [folder for folder, _ in shards]
         bands = (
-            np.concatenate([_band(folder, band)[rows] for folder, rows in zip(folders, row_indices, strict=True)])
+            np.concatenate([_load_band(folder, band)[rows] for folder, rows in zip(folders, row_indices, strict=True)])
             for band in range(n_bands)
         )
         self.index = LshIndex(sum(map(len, row_indices)), bands)
@@ -110,17 +117,17 @@ class Sketches(Closeable):
         self.shard = (np.searchsorted(starts, self.rows, side="right") - 1).astype(np.int32)
         self._index_in_shard = np.concatenate([np.zeros(0, np.int32), *row_indices])[self.rows]
         chosen = [self._index_in_shard[slice(*np.searchsorted(self.shard, (n, n + 1)))] for n in range(len(shards))]
-        self.number = _gather(folders, _NUMBERS, np.uint32, chosen)
-        self._digests = _gather(folders, _DIGESTS, "V32", chosen)
-        self._begins = _gather(folders, _ENDS, np.int64, chosen)
-        self._ends = _gather(folders, _ENDS, np.int64, [rows + 1 for rows in chosen])
-        with ExitStack() as opened:
-            self._signatures = [_open(folder / _SIGNATURES, opened) for folder in folders]
-            self._shingles = [_open(folder / _SHINGLES, opened) for folder in folders]
-            self._opened = opened.pop_all()
+        self.number = _load_values(folders, _NUMBERS, np.uint32, chosen)
+        self._digests = _load_values(folders, _DIGESTS, "V32", chosen)
+        self._begins = _load_values(folders, _ENDS, np.int64, chosen)
+        self._ends = _load_values(folders, _ENDS, np.int64, [rows + 1 for rows in chosen])
+        with ExitStack() as stack:
+            self._signatures = [_open_descriptor(folder / _SIGNATURES, stack) for folder in folders]
+            self._shingles = [_open_descriptor(folder / _SHINGLES, stack) for folder in folders]
+            self._resources = stack.pop_all()
 
     def close(self) -> None:
-        self._opened.close()
+        self._resources.close()
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -154,7 +161,7 @@ class Sketches(Closeable):
 def create_temporary_sketches(
     problems: Iterable[Problem], *, folder: Path | None = None, shape: tuple[int, int] = (BANDS, ROWS)
 ) -> Iterator[Sketches]:
-    """Yield the sketches of problems, numbered from 0. folder: for temporary files; None: the system's"""
+    """Yield the sketches of problems, numbered from 0. folder: parent of the temporary folder; None: the system's"""
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         write_sketches(enumerate(problems), Path(temporary), shape=shape)
         with Sketches([(Path(temporary), None)]) as sketches:
@@ -164,7 +171,7 @@ def create_temporary_sketches(
 def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[list[bytes], ShingleSets, "Signatures"]:
     """Return the plain form (lower case, single spaces), the shingles and the signatures of at most TEXT_BATCH texts.
 
-    kernel: the compiled one; without it, and for words longer than 64 bytes, numpy computes the same
+    kernel: the compiled kernel; if None, and for words longer than 64 bytes, numpy computes the same
     """
     import numpy as np
 
@@ -183,7 +190,7 @@ def sketch(texts: Sequence[str], kernel: Callable[..., int] | None) -> tuple[lis
             ]
             return parts, ShingleSets(values[:n_values], offsets), signed
     sets = compute_shingles(texts)
-    return _normalize_texts(texts), sets, sign(sets.values, sets.offsets)
+    return _normalize_texts(texts), sets, compute_signatures(sets.values, sets.offsets)
 
 
 def _normalize_texts(texts: Sequence[str]) -> list[bytes]:
@@ -226,22 +233,22 @@ def _count_bands(folder: Path) -> int:
     return (folder / _BANDS).stat().st_size // (8 * n_rows) if n_rows else 0
 
 
-def _band(folder: Path, band: int) -> "Keys":
+def _load_band(folder: Path, band: int) -> "Keys":
     import numpy as np
 
     n_rows = (folder / _NUMBERS).stat().st_size // 4
     return np.fromfile(folder / _BANDS, dtype=np.uint64, count=n_rows, offset=8 * n_rows * band)
 
 
-def _gather(folders: Sequence[Path], name: str, kind: Any, indices: Sequence["Numbers"]) -> "Numbers":
+def _load_values(folders: Sequence[Path], name: str, dtype: Any, indices: Sequence["Numbers"]) -> "Numbers":
     """Return the values at these indices in the files of this name, file by file."""
     import numpy as np
 
-    parts = [np.fromfile(folder / name, dtype=kind)[chosen] for folder, chosen in zip(folders, indices, strict=True)]
-    return np.concatenate([np.empty(0, dtype=kind), *parts])
+    parts = [np.fromfile(folder / name, dtype=dtype)[chosen] for folder, chosen in zip(folders, indices, strict=True)]
+    return np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
-def _open(path: Path, opened: ExitStack) -> int:
+def _open_descriptor(path: Path, stack: ExitStack) -> int:
     descriptor = os.open(path, os.O_RDONLY)
-    opened.callback(os.close, descriptor)
+    stack.callback(os.close, descriptor)
     return descriptor

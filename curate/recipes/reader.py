@@ -142,12 +142,12 @@ def _parse_recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
     try:
         recipe = from_table({"sources": [], **table})
     except UnknownFieldError as error:
-        path = re.sub(r"\[\d+\]", "", error.where).split(".")[1:]
+        path = re.sub(r"\[\d+\]", "", error.path).split(".")[1:]
         line = next(_find_lines(text, error.field, path), None)
         prefix, where = f"line {line}: " if line else "", f"[{'.'.join(path)}]" if path else "a recipe"
-        close = get_close_matches(error.field, error.known, 1)
+        close = get_close_matches(error.field, error.valid_fields, 1)
         hint = f" Did you mean {close[0]}?" if close else ""
-        known = ", ".join(error.known)
+        known = ", ".join(error.valid_fields)
         raise CurateError(f"{given}: {prefix}unknown key {error.field} in {where}.{hint} Known are {known}.") from None
     except ValueError as error:
         raise CurateError(f"{given}: {error}.") from None

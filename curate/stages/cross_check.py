@@ -1,7 +1,7 @@
-"""The execution of further solutions, to find tests with several right outputs or a wrong expected output.
+"""The execution of further solutions, to find tests with several correct outputs or a wrong expected output.
 
-If accepted solutions of the source give different outputs on a test, it probably has several right outputs. If no
-solution passes, but most give the same output, the test is probably wrong.
+If solutions accepted by the source print different outputs on a test, it probably has several correct outputs. If no
+solution passes, but most print the same output, the expected output is probably wrong.
 """
 
 from collections import Counter
@@ -16,11 +16,12 @@ from curate.stage import BuildRow, OpenSandbox, ProblemStage
 from curate.stages.verify import NO_REFERENCE, VerificationStage, get_judged_suite, get_reference_index
 from sandbox import Judgement, Program, Suite, Verdict
 
-_SECONDS = 60.0  # wall time for all tests of one solution; later tests are ignored
-_MAX_COMPARED = 10  # tests with a comparison of outputs; few suffice, since wrong tests come in groups
-_MAX_PIVOTS = 3  # solutions whose outputs are compared with those of all others
+_SECONDS = 60.0  # wall-time budget for all tests of one solution; tests after it are ignored
+# Maximum number of tests on which outputs are compared. Few suffice, since a problem usually has several wrong tests.
+_MAX_COMPARED = 10
+_MAX_PIVOTS = 3  # maximum number of solutions whose outputs are compared with those of all others
 
-SolutionsByIndex = Mapping[int, Program]  # by index among the candidates
+SolutionsByIndex = Mapping[int, Program]  # solutions by their index among the candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class CrossCheckRecord:
     n_executed         number of executed solutions
     spent_cpu_seconds  CPU time of all executed programs
     failures           unexpected outputs of solutions on one test: the test with most dissenting solutions or, if no
-                       solution passes, the first wrong test; empty for no such test
+                       solution passes, the first wrong test; empty if there is neither
     """
 
     n_passing: int = 0
@@ -85,7 +86,7 @@ class CrossCheckStage(ProblemStage[CrossCheckRecord]):
             record = _count_agreeing(_take_first(solutions, self._others), suite, metered)
         return replace(record, spent_cpu_seconds=round(metered.spent_seconds, 6))
 
-    def settle(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
+    def apply_record(self, row: BuildRow, record: CrossCheckRecord) -> BuildRow:
         if row.problem.verified:
             row = row.update(
                 n_references=row.problem.n_references + record.n_passing, multi_answer_suspect=record.n_dissenting > 0
@@ -149,7 +150,7 @@ def _count_wrong_tests(solutions: SolutionsByIndex, suite: Suite, sandbox: Meter
     if len(solutions) < 2:
         return CrossCheckRecord()
     failures = dict(zip(solutions, _find_wrong_answers(_judge_all(solutions, suite, sandbox)), strict=True))
-    counts = Counter(test for of_solution in failures.values() for test in of_solution)
+    counts = Counter(test for by_test in failures.values() for test in by_test)
     disputed = sorted(test for test, n in counts.items() if n > len(solutions) / 2)[:_MAX_COMPARED]
     wrong: set[str] = set()
     if disputed:
@@ -160,15 +161,18 @@ def _count_wrong_tests(solutions: SolutionsByIndex, suite: Suite, sandbox: Meter
     return CrossCheckRecord(
         n_wrong_tests=len(wrong),
         n_executed=len(solutions),
-        failures=tuple(of_solution[first] for of_solution in failures.values() if first in of_solution),
+        failures=tuple(by_test[first] for by_test in failures.values() if first in by_test),
     )
 
 
 def _find_wrong_tests(pivot: int, solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbox) -> set[str]:
-    """Return the inputs on which most solutions have the same unexpected output as the pivot solution."""
-    judged_own = zip(suite.cases, sandbox.judge(solutions[pivot], suite, run_all=True).cases, strict=False)
-    failed = [case for case, judged in judged_own if judged.verdict is Verdict.WRONG_ANSWER]
-    if suite.assertions is not None:  # statements have no outputs to compare
+    """Return the inputs on which most solutions have the same unexpected output as the pivot.
+
+    pivot: index of the solution with which the others are compared
+    """
+    judged_pivot = zip(suite.cases, sandbox.judge(solutions[pivot], suite, run_all=True).cases, strict=False)
+    failed = [case for case, judged in judged_pivot if judged.verdict is Verdict.WRONG_ANSWER]
+    if suite.assertions is not None:  # cases without an expected value are statements, which have no output
         failed = [case for case in failed if case.expected]
     cases = tuple(collect_outputs(solutions[pivot], (case.input for case in failed), suite, sandbox))
     if not cases:

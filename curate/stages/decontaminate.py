@@ -8,7 +8,7 @@ from curate.build_state import Address, BuildState
 from curate.dataset.contamination_hits import HIT_COLUMNS
 from curate.decontamination.contamination_search import find_contamination
 from curate.decontamination.evaluation_set import EvaluationSet
-from curate.decontamination.training_set import TrainingRow, to_training_row, with_progress_reports
+from curate.decontamination.training_set import TrainingRow, add_progress_reports, to_training_row
 from curate.problem import Problem
 from curate.stage import Stage
 from curate.stages.deduplicate import DeduplicationStage
@@ -16,7 +16,7 @@ from sandbox import Suite
 
 
 class DecontaminationStage(Stage):
-    """A comparison of all rows with the evaluation sets. A row also has the keys and dates of its duplicates.
+    """A comparison of all rows with the evaluation sets. It assigns the keys and dates of duplicates to the kept row.
 
     The stage has no options, because the plan's `against` identifies the sets.
     """
@@ -34,18 +34,18 @@ class DecontaminationStage(Stage):
         for address, rejection in build.iter_rejections(self._deduplicate):
             removed[rejection.kept_id or ""].append(address)
 
-        def iter_rows(wanted_positions: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
-            for position, address in enumerate(build.iter_problems(before=self)):
-                if wanted_positions is None or position in wanted_positions:
+        def iter_rows(positions: Collection[int] | None) -> Iterator[tuple[int, TrainingRow]]:
+            for position, address in enumerate(build.iter_problems(stage=self)):
+                if positions is None or position in positions:
                     problem = _load_text(address, build)
                     duplicates = [_load_text(other, build) for other in removed.get(problem.id, ())]
                     yield position, to_training_row(problem, duplicates)
 
-        findings = find_contamination(with_progress_reports(iter_rows, build.progress), self.evaluations)
-        build.outputs.decontamination = findings.counts
-        build.outputs.tables["contamination"] = map(asdict, findings.hits), HIT_COLUMNS
-        positions = enumerate(build.iter_problems(before=self))
-        rejected = [(a, findings.rejections[n]) for n, a in positions if n in findings.rejections]
+        result = find_contamination(add_progress_reports(iter_rows, build.progress), self.evaluations)
+        build.outputs.decontamination = result.counts
+        build.outputs.tables["contamination"] = map(asdict, result.hits), HIT_COLUMNS
+        positions = enumerate(build.iter_problems(stage=self))
+        rejected = [(a, result.rejections[n]) for n, a in positions if n in result.rejections]
         build.reject(self, rejected)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Numbers = np.ndarray[Any, np.dtype[Any]]
 
-_OF_PROBLEM = "id = ? AND EXISTS (SELECT 1 FROM problem WHERE problem.number = item.number)"
-_FOUND = [("row", "i4"), ("kept", "i4"), ("similarity", "f8"), ("exact", "?")]  # the fields of a Duplicate
+_IS_PROBLEM = "id = ? AND EXISTS (SELECT 1 FROM problem WHERE problem.number = item.number)"
+_DUPLICATE_DTYPE = [("row", "i4"), ("kept", "i4"), ("similarity", "f8"), ("exact", "?")]
 
 
 class DeduplicationStage(Stage):
@@ -44,10 +44,10 @@ class DeduplicationStage(Stage):
         numbers: list[Numbers] = []
         verified, n_tests = [np.empty(0, dtype=bool)], [np.empty(0, dtype=np.int32)]
         for shard in range(len(build.shards)):
-            of_shard = build.files[shard].load_ranking_columns(index)
-            numbers.append(of_shard[0].astype(np.uint32))
-            verified.append(of_shard[1].astype(bool))
-            n_tests.append(of_shard[2].astype(np.int32))
+            columns = build.files[shard].load_ranking_columns(index)
+            numbers.append(columns[0].astype(np.uint32))
+            verified.append(columns[1].astype(bool))
+            n_tests.append(columns[2].astype(np.int32))
         with Sketches([(shard.folder, numbers[number]) for number, shard in enumerate(build.shards)]) as sketches:
             ranking = np.concatenate(verified)[sketches.rows], np.concatenate(n_tests)[sketches.rows]
             order = _order_by_rank(build, sketches, *ranking)
@@ -58,11 +58,12 @@ class DeduplicationStage(Stage):
             def load(row: int) -> Problem:
                 return build.load(get_address(row)).problem
 
-            found = np.fromiter(find_duplicates(sketches, order, threshold=self._threshold, load=load), dtype=_FOUND)
+            duplicates = find_duplicates(sketches, order, threshold=self._threshold, load=load)
+            found = np.fromiter(duplicates, dtype=_DUPLICATE_DTYPE)
             shards = sketches.shard[found["row"]]
             for shard in np.unique(shards):  # memory holds the rejections of one shard at a time
-                duplicates = starmap(Duplicate, found[shards == shard].tolist())
-                build.reject(self, ((get_address(d.row), _build_rejection(d, get_address, build)) for d in duplicates))
+                of_shard = starmap(Duplicate, found[shards == shard].tolist())
+                build.reject(self, ((get_address(d.row), _build_rejection(d, get_address, build)) for d in of_shard))
         removed = _Rejections(build, self)
         build.outputs.duplicates = build_duplicate_section(
             removed, threshold=self._threshold, load=partial(_load_by_id, build)
@@ -99,13 +100,13 @@ def _load_by_id(build: BuildState, id: str) -> Problem:
     addresses = (
         Address(shard, number)
         for shard in range(len(build.shards))
-        for _, number in build.files[shard].iter_ids(_OF_PROBLEM, key)
+        for _, number in build.files[shard].iter_ids(_IS_PROBLEM, key)
     )
     return build.load(next(addresses)).problem
 
 
 class _Rejections(Collection[Rejection]):
-    """The rejections of a stage, which stay on disk."""
+    """The rejections of a stage, read from disk on each iteration."""
 
     def __init__(self, build: BuildState, stage: Stage) -> None:
         self._build, self._stage = build, stage

@@ -15,8 +15,8 @@ from curate.dataset.evidence import (
     SUSPECT_REASON,
     EvidenceTest,
     SolutionOutput,
+    get_sort_key,
     make_evidence_row,
-    sort_key,
 )
 from curate.json_records import json_key, to_json
 from curate.judging import MeteredSandbox, collect_outputs
@@ -46,11 +46,11 @@ class EvidenceRecord:
 
 
 class EvidenceStage(ProblemStage[EvidenceRecord]):
-    """The rows of the table `evidence`. The stage rejects no row.
+    """A stage that fills the table `evidence` and rejects no row.
 
-    A row rejected by verification, or kept with a suspicion of several right outputs, has a test on which solutions
-    failed, and their outputs. Any other rejected row has only its statement. The stage runs last, to execute nothing
-    for rows rejected by other stages.
+    For rows that verification rejects or suspects, the table has a test on which solutions failed, and their outputs.
+    For all other rejected rows, it has only the statement. The stage runs last, so it executes nothing for rows that
+    other stages reject.
     """
 
     name = "evidence"
@@ -92,17 +92,19 @@ class EvidenceStage(ProblemStage[EvidenceRecord]):
         build.outputs.tables[EVIDENCE] = self._iter_rows(build), EVIDENCE_COLUMNS
 
     def _iter_rows(self, build: BuildState) -> Iterator[dict[str, Any]]:
-        rejected = (self._build_rejected(address, rejection, build) for address, rejection in build.iter_rejections())
-        suspects = (self._build_suspected(address, build) for address in build.iter_examined(self))
-        yield from heapq.merge(filter(None, rejected), filter(None, suspects), key=sort_key)
+        rejected = (
+            self._build_rejected_row(address, rejection, build) for address, rejection in build.iter_rejections()
+        )
+        suspects = (self._build_suspected_row(address, build) for address in build.iter_examined(self))
+        yield from heapq.merge(filter(None, rejected), filter(None, suspects), key=get_sort_key)
 
-    def _build_rejected(self, address: Address, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
-        """Return the row for a rejection; None for an unknown statement."""
+    def _build_rejected_row(self, address: Address, rejection: Rejection, build: BuildState) -> dict[str, Any] | None:
+        """Return the row for a rejection; None if the statement is unknown."""
         if not build.is_problem(address):
             return make_evidence_row(rejection, rejection.statement) if rejection.statement else None
         return self._build_row(rejection, build.load(address), build.load_record(self, address))
 
-    def _build_suspected(self, address: Address, build: BuildState) -> dict[str, Any] | None:
+    def _build_suspected_row(self, address: Address, build: BuildState) -> dict[str, Any] | None:
         """Return the row for a kept problem; None without a suspicion."""
         row = build.load(address)
         if not row.suspicion:

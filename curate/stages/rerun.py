@@ -9,7 +9,7 @@ from curate.stage import BuildRow, OpenSandbox, ProblemStage
 from curate.stages.verify import VerificationStage, get_reference_index
 from sandbox import Judgement, Verdict
 
-FLAKY = "flaky_reference"  # the reason of its rejections
+FLAKY = "flaky_reference"  # reason of rejections
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class RerunRecord:
     """The result of the second run of a reference.
 
     cpu_seconds  CPU time of the reference over all tests
-    failure      its first failure; None for none
-    trials       trials of the problem's referee, one per test; empty for none
+    failure      its first failure; None if it passed again
+    trials       outputs with which the problem's referee can be tried, one per test; empty for none
     """
 
     verdict: Verdict
@@ -52,7 +52,7 @@ class RerunStage(ProblemStage[RerunRecord]):
         trials = _collect_referee_trials(row.problem, judgement)
         return RerunRecord(judgement.verdict, metered.spent_seconds, failure, trials)
 
-    def settle(self, row: BuildRow, record: RerunRecord) -> BuildRow:
+    def apply_record(self, row: BuildRow, record: RerunRecord) -> BuildRow:
         if record.verdict is not Verdict.ACCEPTED:
             detail = f"accepted, then {record.verdict.value} with another seed"
             failures = (record.failure,) if record.failure else ()

@@ -13,7 +13,7 @@ from curate.strength.measurement import StrengthRecord, is_measurable, measure
 
 
 class StrengthStage(ProblemStage[StrengthRecord]):
-    """A count of each reference's mutants that the tests reject.
+    """A stage that measures the share of each reference's mutants that the tests reject.
 
     max_count  maximum number of mutants per reference; 0: no measurement
     min_share  minimum share of mutants that the tests must reject; None: any. Unmeasured problems stay
@@ -43,7 +43,7 @@ class StrengthStage(ProblemStage[StrengthRecord]):
     def examine(self, row: BuildRow, sandbox: OpenSandbox) -> StrengthRecord:
         return measure(row.problem, MeteredSandbox(sandbox(self.seed)), max_count=self._max_count, seed=self.seed)
 
-    def settle(self, row: BuildRow, record: StrengthRecord) -> BuildRow:
+    def apply_record(self, row: BuildRow, record: StrengthRecord) -> BuildRow:
         if record.share is None:
             return row
         if self._min_share is not None and record.share < self._min_share:

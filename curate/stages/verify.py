@@ -17,7 +17,7 @@ from curate.reading.values import dump_json, parse_json
 from curate.stage import BuildRow, OpenSandbox, ProblemStage, compute_fingerprint
 from sandbox import Case, Limits, Program, Suite, Verdict
 
-NO_REFERENCE = "reference_fails"  # the reason of its rejections
+NO_REFERENCE = "reference_fails"  # reason of rejections
 _REFERENCE_FACTOR, _MIN_SECONDS = 5.0, 1.0
 
 
@@ -84,7 +84,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
         solutions = self.list_candidates(row.problem)[: self.tries]
         return find_reference(row.problem, solutions, MeteredSandbox(sandbox(self.seed)))
 
-    def settle(self, row: BuildRow, record: ReferenceRecord) -> BuildRow:
+    def apply_record(self, row: BuildRow, record: ReferenceRecord) -> BuildRow:
         if record.passing_index is None:
             causes = Counter(record.causes)
             detail = ", ".join(f"{cause} {n}" for cause, n in sorted(causes.items()))
@@ -112,7 +112,7 @@ class VerificationStage(ProblemStage[ReferenceRecord]):
 
 
 def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFailure, ...]:
-    """Return the failures on the test with most wrong answers or, without wrong answers, with most failures."""
+    """Return the failures on one test: the test with most wrong answers or, without wrong answers, most failures."""
     wrong = [failure for failure in failures if failure.verdict is Verdict.WRONG_ANSWER]
     counts = Counter(failure.test_index for failure in wrong or failures)
     test = min(counts, key=lambda test: (-counts[test], test), default=None)
@@ -120,7 +120,7 @@ def choose_informative_failures(failures: Sequence[CaseFailure]) -> tuple[CaseFa
 
 
 def get_reference_index(problem: Problem) -> int | None:
-    """Return the index of the reference among the candidates; None for none."""
+    """Return the index of the reference among the candidates; None without a reference."""
     return problem.n_tries - 1 if problem.verified else None
 
 
@@ -142,7 +142,7 @@ def calibrate_limit(slowest_seconds: float, limits: Limits) -> float:
 
 
 def unwrap_expected_values(suite: Suite) -> Suite:
-    """Return the suite with each expected value without its one-element list."""
+    """Return the suite with expected values taken out of their one-element lists."""
     values = [parse_json(case.expected, "an output")[0] for case in suite.cases]
     cases = [Case(case.input, dump_json(value, "an output")) for case, value in zip(suite.cases, values, strict=True)]
     return Suite(cases, entry_point=suite.entry_point, checker=suite.checker, limits=suite.limits)

@@ -11,8 +11,8 @@ from rewards.mathematics import MathReward
 from rewards.reward import ACCEPTED, CHECKER_FAILED, Completion, Task
 from sandbox import SandboxError
 
-UNPARSABLE = "unparsable_answer"  # the reason of its rejections
-_PROBE_ANSWER = "1"  # quick to parse
+UNPARSABLE = "unparsable_answer"  # reason of rejections
+_PROBE_ANSWER = "1"  # compared with the expected answer, to check whether that can be parsed
 _DETAILS = {
     "not_mathematics": "math-verify reads it as text, or cannot read it in time, so no other answer would be wrong",
     "not_itself": "math-verify does not find it equal to itself",
@@ -22,7 +22,7 @@ _DETAILS = {
 class AnswerStage(ProblemStage[str]):
     """A check of expected answers. A record is the cause of a rejection; empty for none.
 
-    seed: without effect on the judge; it makes threads use the judge concurrently
+    seed: has no effect on the judge; a stage with a seed examines problems concurrently in threads
     """
 
     name, rejection_name = "verify answers", "verify"
@@ -30,7 +30,7 @@ class AnswerStage(ProblemStage[str]):
 
     def __init__(self, *, seed: int) -> None:
         self.seed = seed
-        self._judge: MathReward | None = None  # None outside `run`, where stages are pickled
+        self._judge: MathReward | None = None  # None outside `run`, so that the stage can be pickled
 
     def key(self, row: BuildRow) -> str | None:
         expected = row.problem.expected_answer
@@ -63,7 +63,7 @@ class AnswerStage(ProblemStage[str]):
             return "not_mathematics"
         return "" if compare(row.problem.expected_answer) == ACCEPTED else "not_itself"
 
-    def settle(self, row: BuildRow, record: str) -> BuildRow:
+    def apply_record(self, row: BuildRow, record: str) -> BuildRow:
         if not record:
             return row.update(verified=True)
         return row.reject("verify", UNPARSABLE, f"{_DETAILS[record]}: {row.problem.expected_answer[:200]}", record)

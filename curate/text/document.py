@@ -10,9 +10,9 @@ from typing import Any
 
 from curate.text.printable import escape_unprintable, format_one_line, format_table
 
-_BAR_CHARACTERS = 40  # characters of the longest bar on a terminal
-_CELL_CHARACTERS = 160  # characters of a cell in Markdown
-_LINE_CHARACTERS = 1000  # characters of a one-line text on a terminal
+_BAR_CHARACTERS = 40  # length of the longest bar on a terminal
+_CELL_CHARACTERS = 160  # maximum width of a cell in Markdown
+_LINE_CHARACTERS = 1000  # maximum width of a one-line text on a terminal
 
 
 class Share(float):
@@ -40,7 +40,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text. kind: empty for a sentence, "warning", "code" for a program, or "message" for output of a program"""
+    """A text. kind: "" for a sentence, "warning", "code" for a program, or "message" for output of a program"""
 
     text: str
     kind: str = ""
@@ -66,7 +66,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Bars.
+    """A bar chart.
 
     labels: names of the bars
     counts: heights of the bars, by series
@@ -99,9 +99,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """Texts side by side, and longer ones in folds. Only pages show exhibits.
+    """Texts side by side, and longer texts in folds below. Only HTML pages show exhibits.
 
-    folded: by title, a text and whether it is a program or an output
+    folded: longer texts by title, each with whether it is a program or an output
     """
 
     title: Sequence[Cell]
@@ -117,7 +117,7 @@ Block = Text | Table | Chart | Exhibit
 class Section:
     """A title and the blocks below it.
 
-    note: a sentence below the title. Without blocks, it states the reason, and only pages show the section
+    note: a sentence below the title. In a section without blocks, it states why; only pages show such a section
     wide: whether the section takes the full width of the page
     """
 
@@ -169,7 +169,7 @@ def _render_bars(labels: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
 
 
 def render_markdown(sections: Iterable[Section], *, level: int = 2) -> Iterator[str]:
-    """Yield sections as lines of Markdown. level: of their headings"""
+    """Yield sections as lines of Markdown. level: heading level of the sections"""
     for section in sections:
         yield f"{'#' * level} {escape_markdown(section.title)}"
         if section.note:
@@ -211,12 +211,13 @@ def format_code(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text on one line with Markdown characters escaped; a trusted text unchanged."""
+    """Return a text on one line with Markdown characters escaped. Return a trusted `Markdown` text unchanged."""
     if isinstance(text, Markdown):
         return text
     escapes = {"&": "&amp;", "<": "&lt;"} | {character: f"\\{character}" for character in "\\`*[]|"}
     line = " ".join(escape_unprintable(text).split())
-    begin = "\\" if line[:1] in set("#>+-=~") else ""  # the first character of a heading, a quotation or a list
+    # Escape a first character that would begin a heading, a quotation or a list.
+    begin = "\\" if line[:1] in set("#>+-=~") else ""
     return begin + "".join(escapes.get(character, character) for character in line)
 
 

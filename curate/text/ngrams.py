@@ -1,7 +1,7 @@
-"""Split texts into words and hash their n-grams, with the same hashes on every machine.
+"""The words of texts, and machine-independent hashes of their n-grams.
 
 A word is a sequence of letters, digits and underscores of any script, after NFKC and casefold. `hash_words` splits many
-texts in a few passes over their bytes, some twenty times as fast as `split_words`.
+texts in a few passes over their bytes, about twenty times as fast as `split_words`.
 
 Hashes have 64 bits. Words of up to eight bytes never collide; longer words do with probability 2**-64. An attacker can
 construct collisions.
@@ -32,9 +32,9 @@ WORD_BYTES = bytes(
     else 0
     for byte in range(256)
 )
-# Maximum bytes of a word that is hashed byte by byte; a word of a million digits must not cost as many steps.
+# Maximum size in bytes of a word that numpy hashes in steps of 8 bytes. Longer words would need too many steps.
 LONG_WORD = 64
-MIX_MULTIPLIER, NGRAM_MULTIPLIER = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd, and their bits look random
+MIX_MULTIPLIER, NGRAM_MULTIPLIER = 0xD6E8FEB86659FD93, 0x9FB21C651E98DF25  # odd numbers with pseudorandom bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class NgramHashes:
 
 
 def normalize(text: str) -> str:
-    """Return the text in the form for comparisons: after NFKC and casefold."""
+    """Apply NFKC and casefold to a text, to compare it with others."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 

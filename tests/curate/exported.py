@@ -25,8 +25,9 @@ JUDGE = Referee(Program("print(1)"))
 def write_tables(rows: Iterable[dict[str, Any]], rejections: Iterable[Rejection], folder: Path) -> RowHasher:
     """Write `data/`, `rejected/` and `digests.parquet` into the folder and return the hashes of the rows."""
     hasher = RowHasher()
-    write_table(map(hasher.add, rows), COLUMNS, folder / "data")
-    write_table(map(hasher.add_rejected, map(make_rejected_row, rejections)), REJECTED_COLUMNS, folder / "rejected")
+    write_table((hasher.add(row, "data") for row in rows), COLUMNS, folder / "data")
+    rejected = (hasher.add(make_rejected_row(rejection), "rejected") for rejection in rejections)
+    write_table(rejected, REJECTED_COLUMNS, folder / "rejected")
     write_digests(hasher, folder)
     return hasher
 

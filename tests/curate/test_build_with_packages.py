@@ -4,7 +4,7 @@ import pytest
 from installing import install
 from source_rows import taco_row, words, write_parquet
 
-from curate.dataset.needed_packages import with_packages
+from curate.dataset.needed_packages import add_build_packages
 from curate.errors import CurateError
 from curate.manifest import from_json, to_json
 from curate.pipeline import BuildOptions, build
@@ -66,15 +66,15 @@ def test_a_dataset_brings_its_packages_and_a_difference_is_said(built, sandbox, 
     install(tmp_path, "answers", {"answers.py": "ZERO = 1\n"}, version="2.0")
     install(tmp_path, "unneeded", {"unneeded.py": ""})
     here = SandboxOptions(packages=("answers",), packages_from=str(folder))
-    assert with_packages(here, out) == here
+    assert add_build_packages(here, out) == here
     assert not caplog.records
     elsewhere = SandboxOptions(packages=("answers",), packages_from=str(tmp_path))
-    assert with_packages(elsewhere, out) == elsewhere
+    assert add_build_packages(elsewhere, out) == elsewhere
     assert "was built with the package answers 1.0" in caplog.text
     assert "programs now get answers 2.0" in caplog.text
-    assert with_packages(SandboxOptions(), tmp_path) == SandboxOptions()
+    assert add_build_packages(SandboxOptions(), tmp_path) == SandboxOptions()
 
 
 def test_options_without_packages_get_those_of_the_dataset(built, folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))  # as if it were installed in the environment
-    assert with_packages(SandboxOptions(workers=3), built[1]) == SandboxOptions(workers=3, packages=("answers",))
+    assert add_build_packages(SandboxOptions(workers=3), built[1]) == SandboxOptions(workers=3, packages=("answers",))

@@ -155,12 +155,12 @@ import os, sys
 from pathlib import Path
 import curate.stages.evidence as stage
 from curate import BuildOptions, build
-original, gathered = stage.EvidenceStage.settle, set()
+original, gathered = stage.EvidenceStage.apply_record, set()
 def noted(self, row, record):
     if row.problem.id not in gathered and len(gathered) == int(sys.argv[3]): os.kill(os.getpid(), 9)
     gathered.add(row.problem.id)
     return original(self, row, record)
-stage.EvidenceStage.settle = noted
+stage.EvidenceStage.apply_record = noted
 kept = stage.EvidenceStage.examine
 def examined(self, row, sandbox):
     sys.stdout.write(f"{row.problem.id}\\n")  # threads examine rows: print would write the end of a line by itself
@@ -222,7 +222,7 @@ def test_inspect_shows_expected_and_actual_outputs_side_by_side(built):
 
 def test_inspect_shows_why_a_row_that_stays_may_have_several_right_answers(built):
     out = inspect(built[0], "taco/2")
-    part = out.partition("\nWhy there may be several correct answers\n")[2].partition("\nTest strength\n")[0]
+    part = out.partition("\nTest with possibly several correct outputs\n")[2].partition("\nTest strength\n")[0]
     lines = [line.split() for line in part.splitlines()]
     assert ["expected", "reference", "solution", "1"] in lines
     assert ["!", "0", "5", "0", "5", "1", "4"] in lines

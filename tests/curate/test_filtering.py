@@ -75,7 +75,7 @@ def test_the_manifest_and_the_card_say_what_was_done(dataset, tmp_path):
     )
     assert manifest.content_hash != before.content_hash
     card = (out / "README.md").read_text()
-    assert "- Filtered: only rows for which this is true: `verified`." in card
+    assert "- Filtered: only rows that fulfil all of these conditions: `verified`." in card
     assert manifest.content_hash in card
     read = datasets.load_dataset(str(out), "rejected", split="train", cache_dir=str(tmp_path / "cache"))
     assert len(read) == 8

@@ -99,7 +99,7 @@ def test_a_build_whose_shard_processes_are_killed_says_so_and_continues(rows, un
 
 
 def test_a_damaged_work_file_is_reported_with_what_to_delete(rows, undivided, small_shards, tmp_path, monkeypatch):
-    write = pipeline._write
+    write = pipeline._write_tables
 
     def damage(state, final):
         file = shard_folders(tmp_path / "out")[3] / "rows.sqlite"
@@ -107,7 +107,7 @@ def test_a_damaged_work_file_is_reported_with_what_to_delete(rows, undivided, sm
         file.write_bytes(content[:4096] + os.urandom(len(content) - 4096))
         return write(state, final)
 
-    monkeypatch.setattr(pipeline, "_write", damage)
+    monkeypatch.setattr(pipeline, "_write_tables", damage)
     with pytest.raises(CurateError, match="is damaged .* Delete") as caught:
         built(rows, tmp_path / "out")
     monkeypatch.undo()
@@ -149,5 +149,5 @@ def test_problems_that_take_long_are_examined_first_since_the_last_ones_leave_wo
             new.add(problem, encode_problem(problem), 0)
         new.add(Rejection("made/4", "made", "parse", "unparsable"))
     with WorkFile(tmp_path / "00000" / FILE) as file:
-        assert file.list_pending(0, rejected=True) == [2, 1, 3, 0]
-        assert file.count_pending(0, rejected=True) == 4
+        assert file.list_pending(0, include_rejected=True) == [2, 1, 3, 0]
+        assert file.count_pending(0, include_rejected=True) == 4

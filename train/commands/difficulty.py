@@ -128,7 +128,7 @@ def sample_models(
     Raises CurateError, TrainError or SandboxError.
     """
     from curate.dataset.dataset import Dataset
-    from curate.dataset.needed_packages import with_packages
+    from curate.dataset.needed_packages import add_build_packages
     from curate.difficulty import table
     from curate.prompt import read_prompt
     from curate.trust import TrustPolicy, format_exclusions
@@ -150,7 +150,7 @@ def sample_models(
             if model not in sampled:  # a model with samples may no longer exist
                 check_model(model, engine_options.vllm.get("revision"))
     if models:
-        sandbox = with_packages(sandbox, dataset)
+        sandbox = add_build_packages(sandbox, dataset)
     packages, trust = sandbox.find_packages(), TrustPolicy.from_choices(include)
     with ProgressBar(" samples") as progress:
         for model in models:

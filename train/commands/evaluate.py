@@ -185,7 +185,7 @@ def command(
         raise click.UsageError("give --model NAME, or --samples FILE to judge existing samples")
     if (data is None) == (not suites):
         raise click.UsageError("give either --data DATASET or --suite NAME[=PATH]")
-    from curate.dataset.needed_packages import with_packages
+    from curate.dataset.needed_packages import add_build_packages
     from curate.prompt import read_prompt
     from curate.trust import TrustPolicy
     from rewards.extract import PYTHON_ONLY
@@ -240,7 +240,7 @@ def command(
             if target:
                 exercises = tuple(exercise.request_length(target) for exercise in exercises)
             existing = {} if file is None else file.assign(exercises, overrides["k"])
-            sandbox_here = with_packages(sandbox, location)
+            sandbox_here = add_build_packages(sandbox, location)
             jobs.append(_Job(suite, location, target, settings, exercises, sandbox_here, path, found, existing))
         is_chat = any(isinstance(exercise.prompt, list) for job in jobs for exercise in job.exercises)
         is_sampled_here = file is None and base_url is None

@@ -217,7 +217,7 @@ def rescore(
     changes of verdicts, and writes only to --out.
     """
     require_extra("data")
-    from curate.dataset.needed_packages import with_packages
+    from curate.dataset.needed_packages import add_build_packages
     from train.evaluation import rescore as rescoring
     from train.evaluation.result_metadata import list_verdict_dependencies
     from train.evaluation.results import tables
@@ -229,7 +229,7 @@ def rescore(
     to_continue = "the same command continues" if out else "give --out to continue"
     with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
         loaded = rescoring.load_result(read_result(result), suite, extraction)
-        sandbox = with_packages(sandbox, loaded.result.location)
+        sandbox = add_build_packages(sandbox, loaded.result.location)
         truncation = None
         if max_tokens is not None:
             require_extra("train")

@@ -210,7 +210,7 @@ def _read_settings(
     machines  machines to which to fit the configuration; None leaves it unchanged
     include   kinds of untrusted rows to use, for training and for evaluation
     """
-    from curate.dataset.needed_packages import with_packages
+    from curate.dataset.needed_packages import add_build_packages
     from sandbox.packages import compute_fingerprint
     from train.config import with_sandbox
     from train.rollouts.prompt_dataset import is_prompt_file
@@ -240,7 +240,7 @@ def _read_settings(
     settings = with_sandbox(settings, sandbox)
     given = settings.sandbox.to_sandbox_options()
     packages = chain.from_iterable(
-        with_packages(given, dataset).packages for dataset, _ in settings.data.list_datasets()
+        add_build_packages(given, dataset).packages for dataset, _ in settings.data.list_datasets()
     )
     options = replace(given, packages=tuple(dict.fromkeys(packages)))
     sha256 = settings.sandbox.packages_sha256 or compute_fingerprint(options.find_packages())

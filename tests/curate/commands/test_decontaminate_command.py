@@ -185,7 +185,7 @@ def test_a_copy_of_a_file_with_an_index_or_a_byte_order_mark_has_the_rows_that_s
     result = decontaminate(
         f"{tmp_path / 'rows.json'}?encoding=utf-16", "--against", f"a={evaluation_set}", "--out", "out"
     )
-    assert "Convert the files first, and remove the option encoding" in result.stderr
+    assert "Convert them to UTF-8, and remove the option encoding" in result.stderr
 
 
 def _jsonl(path, rows):
@@ -327,7 +327,7 @@ def test_rejected_rows_are_not_taken_for_kept_ones_if_the_manifest_is_lost(datas
             (copied / "manifest.json").write_text(text)
         result = decontaminate(copied, "--against", f"a={evaluation_set}", "--out", tmp_path / "out")
         assert isinstance(result.exception, SystemExit)
-        assert f"or give {copied / 'data'}" in result.stderr
+        assert f"or pass {copied / 'data'}" in result.stderr
     assert decontaminate(copied / "data", "--against", f"a={evaluation_set}", "--out", tmp_path / "out").exit_code == 0
 
 

@@ -125,4 +125,4 @@ def test_foreign_rows_are_not_problems(tmp_path):
     write_clean_copy(str(raw), [f"mine={against}"], tmp_path / "out")
     result = curate("inspect", tmp_path / "out")
     assert result.exit_code == 1
-    assert "Give a folder that `curate build-dataset` wrote" in result.stderr
+    assert "Pass a folder that `curate build-dataset` wrote" in result.stderr

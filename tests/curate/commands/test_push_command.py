@@ -77,7 +77,7 @@ def test_a_hub_that_cannot_be_reached_is_reported(dataset):
 def test_an_invalid_name_is_refused(dataset, repo):
     result = curate("push", dataset, repo, "--dry-run")
     assert result.exit_code == 1
-    assert "Give OWNER/NAME" in result.stderr
+    assert "Pass OWNER/NAME" in result.stderr
 
 
 def test_a_folder_that_is_not_finished_is_not_pushed(dataset):

@@ -80,10 +80,10 @@ def test_a_dataset_as_it_was_written_has_no_faults(dataset):
         pytest.param(lambda rows: rows[1:], "data: 1 row was removed (taco/call)", id="removed"),
         pytest.param(lambda rows: [*rows, rows[0] | {"id": "x"}], "data: 1 row was added (x)", id="added"),
         pytest.param(lambda rows: [*rows, rows[0]], "data: 1 id occurs more than once (taco/call)", id="repeated"),
-        pytest.param(lambda rows: rows[::-1], "data: the rows are in another order", id="another order"),
+        pytest.param(lambda rows: rows[::-1], "data: the order of the rows was changed", id="another order"),
         pytest.param(
             with_longer_limits,
-            "data: 8 rows were changed in columns that are measured (taco/call, taco/dict",
+            "data: 8 rows were changed in measured columns (taco/call, taco/dict",
             id="time",
         ),
     ],
@@ -117,13 +117,13 @@ def test_without_digests_the_content_hash_still_tells(dataset):
 def test_files_that_another_program_wrote_with_the_same_rows_are_no_fault(dataset):
     rewrite(dataset, lambda rows: rows)
     found = check_integrity(Dataset.open(dataset))
-    assert (found.faults, found.rewritten) == ((), ("data/train-00000-of-00001.parquet",))
+    assert (found.faults, found.rewritten_files) == ((), ("data/train-00000-of-00001.parquet",))
 
 
 def test_other_tables_and_further_files_are_compared_too(dataset):
     shutil.copy(next((dataset / "data").iterdir()), dataset / "data" / "train-00001-of-00002.parquet")
     assert "data: 8 ids occur more than once (taco/call, taco/dict, taco/none, ...)" in faults(dataset)
-    assert "data/train-00001-of-00002.parquet: not the file that was written" in faults(dataset)
+    assert "data/train-00001-of-00002.parquet: the manifest does not list this file" in faults(dataset)
 
 
 def test_a_dataset_that_curate_only_decontaminated_is_checked_by_its_files(tmp_path):
@@ -134,7 +134,7 @@ def test_a_dataset_that_curate_only_decontaminated_is_checked_by_its_files(tmp_p
     assert faults(tmp_path / "out") == []
     (path,) = (tmp_path / "out" / "data").iterdir()
     path.write_text(path.read_text().replace("Count", "Cuont"))
-    assert any("data/mine.jsonl: not the file that was written" in fault for fault in faults(tmp_path / "out"))
+    assert any("data/mine.jsonl: size or hash differs from the manifest" in fault for fault in faults(tmp_path / "out"))
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_an_altered_dataset_is_refused_unless_it_is_included(dataset, tmp_path, 
     words = [words[0], str(dataset), *(str(tmp_path / "out") if word == "OUT" else word for word in words[1:])]
     refused = curate(*words)
     assert refused.exit_code == 1
-    assert "the rows are not those that manifest.json describes: data: 8 rows were changed" in refused.output
-    assert f"`curate verify {dataset}` shows all. --include altered takes the dataset as it is." in refused.output
+    assert "the dataset differs from manifest.json: data: 8 rows were changed" in refused.output
+    assert f"`curate verify {dataset}` shows all. Pass --include altered to use the dataset anyway." in refused.output
     assert curate(*words, "--include", "altered").exit_code == 0
 
 
@@ -158,7 +158,7 @@ def test_a_copy_with_other_answers_is_not_the_same_content(written, dataset):
     rewrite(dataset, with_other_answers)
     result = curate("diff", written, dataset)
     assert result.exit_code == 1
-    assert f"Warning: {dataset}: the rows are not those that manifest.json describes" in result.stderr
+    assert f"Warning: {dataset}: the dataset differs from manifest.json" in result.stderr
     assert "Different content: " in result.stdout
     assert "kept  kept, but changed     8" in result.stdout
 

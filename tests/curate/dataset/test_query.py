@@ -4,7 +4,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from curate.dataset.query import connect, query, run
+from curate.dataset.query import connect, query, stream_query
 from curate.errors import CurateError
 
 
@@ -54,12 +54,12 @@ def test_sql_reaches_no_file_no_variable_and_no_setting(sql, tmp_path):
 
 def test_a_query_that_makes_no_progress_is_ended():
     with connect() as connection, pytest.raises(CurateError, match="read no rows for 0.2 s"):
-        list(run(connection, "SELECT count(*) FROM range(1000000000000)", {}, max_batch_seconds=0.2))
+        list(stream_query(connection, "SELECT count(*) FROM range(1000000000000)", {}, max_batch_seconds=0.2))
 
 
 def test_a_query_cannot_fill_the_memory():
     with connect(memory_limit="50MB") as connection, pytest.raises(CurateError, match="exceeds its memory limit"):
-        list(run(connection, "SELECT list(repeat('a', 1000000) || n::TEXT) FROM range(1000) t(n)", {}))
+        list(stream_query(connection, "SELECT list(repeat('a', 1000000) || n::TEXT) FROM range(1000) t(n)", {}))
 
 
 def test_an_error_of_the_reader_is_passed_on():

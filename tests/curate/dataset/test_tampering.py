@@ -169,9 +169,9 @@ def sign(folder: Path) -> None:
     """Write everything again that is derived from the tables, as an attacker with this program can."""
     hasher, manifest = RowHasher(), from_json(json.loads((folder / "manifest.json").read_text()))
     for row in read_parquet(folder / ROWS):
-        hasher.add(row)
+        hasher.add(row, "data")
     for row in read_parquet(folder / REJECTED):
-        hasher.add_rejected(row)
+        hasher.add(row, "rejected")
     write_digests(hasher, folder)
     counts = dict(manifest.counts)
     for source, count in counts.items():
@@ -222,7 +222,7 @@ def test_a_dataset_that_was_altered_is_shown_with_a_warning(dataset, words):
     assert curate(*words, dataset).stderr == ""
     edit_table(dataset / ROWS, edit_column("title"))
     shown = curate(*words, dataset, check=True)
-    assert "the rows are not those that manifest.json describes: data: 1 row was changed" in shown.stderr
+    assert "the dataset differs from manifest.json: data: 1 row was changed" in shown.stderr
 
 
 def test_a_manifest_that_claims_other_hashes_is_neither_exported_nor_copied_nor_published(dataset, tmp_path):

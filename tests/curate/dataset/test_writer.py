@@ -68,7 +68,7 @@ def test_a_table_merged_of_sorted_parts_is_the_table_written_in_one_go(tmp_path,
     parts = []
     for name, part in (("even", rows[:60:2]), ("odd", rows[1:60:2]), ("last", rows[60:]), ("empty", [])):
         parts.append(tmp_path / name)
-        writer.write_part(part, COLUMNS, parts[-1], rewards=True)
+        writer.write_part(part, COLUMNS, parts[-1], table="data")
     merged = RowHasher()
     assert sum(writer.merge_parts(parts, ("id",), COLUMNS, tmp_path / "merged" / "data", merged)) == 100
     assert contents(tmp_path / "merged" / "data") == contents(tmp_path / "whole" / "data")
@@ -96,8 +96,8 @@ def test_the_content_hash_covers_rows_and_rejections_but_nothing_measured(tmp_pa
 def test_the_reward_hash_covers_rows_alone_and_a_column_that_a_row_lacks_counts_as_absent():
     def reward_hash(row):
         hasher = RowHasher()
-        hasher.add(row)
-        hasher.add_rejected({"id": "taco/9"})
+        hasher.add(row, "data")
+        hasher.add({"id": "taco/9"}, "rejected")
         return hasher.reward_hash
 
     row = to_row(problem(1, time_limit_seconds=1.0))

@@ -77,8 +77,8 @@ def test_a_window_leaves_out_items_of_other_dates_and_keeps_those_without(tmp_pa
     rows = [{"question_content": words(n), "question_id": n, "contest_date": date} for n, date in enumerate(dates)]
     found = read_evaluation(f"lcb:2024-08-01..2025-02-01={write_jsonl(tmp_path / 'test.jsonl', rows)}")
     assert [item.id for item in found.items] == ["1", "2", "4"]
-    assert found.plan.window == "2024-08-01..2025-02-01"
-    assert found.plan.files[0].name == "test.jsonl"
+    assert found.manifest_entry.window == "2024-08-01..2025-02-01"
+    assert found.manifest_entry.files[0].name == "test.jsonl"
 
 
 def test_a_window_alone_has_no_items():

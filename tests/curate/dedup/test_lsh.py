@@ -8,7 +8,7 @@ from source_rows import words
 
 from curate.dedup import lsh
 from curate.dedup.lsh import BANDS, ROWS, LshIndex, compute_band_keys
-from curate.dedup.signatures import PERMUTATIONS, compute_shingles, jaccard, sign
+from curate.dedup.signatures import PERMUTATIONS, compute_jaccard, compute_shingles, compute_signatures
 
 
 def variants():
@@ -24,7 +24,7 @@ def variants():
 
 def signed(texts):
     sets = compute_shingles(texts)
-    return sign(sets.values, sets.offsets)
+    return compute_signatures(sets.values, sets.offsets)
 
 
 def indexed(signed_rows, shape=(BANDS, ROWS)):
@@ -89,7 +89,7 @@ def test_bands_for_a_threshold_find_the_pairs_that_reach_it(threshold):
     alike = {
         (first, second)
         for first, second in combinations(range(len(texts)), 2)
-        if jaccard(members[first], members[second]) >= threshold
+        if compute_jaccard(members[first], members[second]) >= threshold
     }
     assert alike
     assert alike <= met

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from source_rows import words
 
-from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, compute_shingles, jaccard, sign
+from curate.dedup.signatures import PERMUTATIONS, TEXT_BATCH, compute_jaccard, compute_shingles, compute_signatures
 
 TEXTS = st.lists(st.lists(st.sampled_from("ab"), max_size=12).map(" ".join), min_size=1, max_size=5)
 
@@ -30,13 +30,13 @@ def test_sets_are_sorted_without_repeats_and_as_similar_as_the_runs(texts):
     for one, runs_of_one in zip(sets, runs, strict=True):
         for other, runs_of_other in zip(sets, runs, strict=True):
             similarity = len(runs_of_one & runs_of_other) / len(runs_of_one | runs_of_other)
-            assert jaccard(one, other) == pytest.approx(similarity)
+            assert compute_jaccard(one, other) == pytest.approx(similarity)
 
 
 def test_each_short_text_is_a_single_shingle_of_its_own():
     one, other, none, again = by_text(["add two numbers", "subtract two numbers", "?!", "Add two numbers."])
-    assert jaccard(one, other) == 0
-    assert jaccard(one, again) == 1
+    assert compute_jaccard(one, other) == 0
+    assert compute_jaccard(one, again) == 1
     assert len(none) == 1
 
 
@@ -50,7 +50,7 @@ def test_signatures_are_bit_for_bit_those_of_datasketch():
     sets = compute_shingles([words(seed, n=1 + seed * 3) for seed in range(TEXT_BATCH + 30)])
     parts = [part.tolist() for part in np.split(sets.values, sets.offsets[1:-1])]
     theirs = [made.hashvalues for made in MinHash.bulk(parts, num_perm=PERMUTATIONS, hashfunc=int)]
-    ours = sign(sets.values, sets.offsets)
+    ours = compute_signatures(sets.values, sets.offsets)
     assert ours.dtype == np.uint32
     assert np.array_equal(ours, theirs)
 
@@ -58,8 +58,8 @@ def test_signatures_are_bit_for_bit_those_of_datasketch():
 def test_extreme_values_are_signed_as_datasketch_does():
     values = np.array([0, 1, 2**31, 2**32 - 1], dtype=np.uint32)
     (theirs,) = MinHash.bulk([values.tolist()], num_perm=PERMUTATIONS, hashfunc=int)
-    assert np.array_equal(sign(values, np.array([0, 4]))[0], theirs.hashvalues)
+    assert np.array_equal(compute_signatures(values, np.array([0, 4]))[0], theirs.hashvalues)
 
 
 def test_no_sets_give_no_sign():
-    assert sign(np.empty(0, dtype=np.uint32), np.zeros(1, dtype=np.int64)).shape == (0, PERMUTATIONS)
+    assert compute_signatures(np.empty(0, dtype=np.uint32), np.zeros(1, dtype=np.int64)).shape == (0, PERMUTATIONS)

@@ -87,7 +87,7 @@ def test_the_manifest_and_the_card_name_each_dataset(pair, tmp_path):
     ]
     card = (out / "README.md").read_text()
     assert f"| 1 | 4 | 3 | `{before[0].content_hash}` |" in card
-    assert "- Filtered: only rows for which this is true: `n_tests < 99`." in card
+    assert "- Filtered: only rows that fulfil all of these conditions: `n_tests < 99`." in card
     for config in ("default", "rejected"):
         assert datasets.load_dataset(str(out), config, split="train", cache_dir=str(tmp_path / "cache"))
 

@@ -69,7 +69,10 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
         (SOURCE + "[build]\ndedup = 0", "dedup must be above 0"),
         (SOURCE + "[build]\nreference_languages = ['cobol']", "cobol"),
         (SOURCE + "[filter]\nwhere = ['n_test > 3']", "[filter]: condition n_test > 3: column 1: unknown name n_test."),
-        (SOURCE + "[filter]\nwhere = ['solve_rate() > 0']", "[filter]: condition solve_rate() > 0: column 1: name the"),
+        (
+            SOURCE + "[filter]\nwhere = ['solve_rate() > 0']",
+            "[filter]: condition solve_rate() > 0: column 1: pass the model's name",
+        ),
         (SOURCE + "[filter]\nwhere = []", "[filter]: where must have at least one condition"),
         (SOURCE + "[split]\nvalidation = 1.5", "[split]: 1.5 is neither a share"),
         (SOURCE + "[split]\nseed = 1", "[split]: give validation, test or both"),

@@ -33,7 +33,7 @@ def opinion(box, problem, others=3):
     verify = VerificationStage(tries=8, languages=PYTHON, seed=0)
     cross_check = CrossCheckStage(verify, others=others)
     row = BuildRow(problem)
-    row = verify.settle(row, verify.examine(row, lambda seed: box))
+    row = verify.apply_record(row, verify.examine(row, lambda seed: box))
     assert cross_check.key(row) is not None
     return replace(cross_check.examine(row, lambda seed: box), spent_cpu_seconds=0)
 

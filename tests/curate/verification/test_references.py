@@ -39,7 +39,7 @@ def find_references(problems, box, **options):
 
 
 def apply_record(problem, record, **options):
-    return stage(**options).settle(BuildRow(problem), record).problem
+    return stage(**options).apply_record(BuildRow(problem), record).problem
 
 
 def fingerprint(problem, **options):

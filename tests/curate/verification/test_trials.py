@@ -106,8 +106,8 @@ def test_a_row_holds_trials_in_a_column_of_the_reward_hash_alone(settled):
     for row in settled.values():
         without = replace(row, tests=row.tests.with_trials(()))
         written, written_without, hashed, hashed_without = to_row(row), to_row(without), RowHasher(), RowHasher()
-        hashed.add(written)
-        hashed_without.add(written_without)
+        hashed.add(written, "data")
+        hashed_without.add(written_without, "data")
         assert from_row(written) == row
         assert written["trial_outputs"] == list(row.tests.trials)
         assert written | {"trial_outputs": []} == written_without

@@ -229,7 +229,7 @@ def test_more_samples_are_asked_with_the_fields_of_the_first(dataset):
 def test_a_folder_without_problems_is_refused(tmp_path):
     result = curate("difficulty", tmp_path, "--model", "m")
     assert result.exit_code == 1
-    assert "Give the folder of a dataset that curate built" in result.stderr
+    assert "Pass the folder of a dataset that curate built" in result.stderr
 
 
 def test_a_damaged_table_is_named(dataset):

@@ -380,7 +380,7 @@ def test_a_damaged_verdict_is_refused_and_once_deleted_costs_one_sample(dataset,
 
 
 def test_a_folder_that_is_not_a_dataset_is_left_alone(tmp_path):
-    with pytest.raises(CurateError, match="Give the folder of a dataset"):
+    with pytest.raises(CurateError, match="Pass the folder of a dataset"):
         run(tmp_path, never)
     assert not list(tmp_path.iterdir())
 

@@ -142,7 +142,7 @@ def test_a_damaged_dataset_is_named(tmp_path):
 
     (tmp_path / "data").mkdir()
     pq.write_table(pa.table({"id": ["a"], "statement": ["Add."]}), tmp_path / "data" / "train-0.parquet")
-    with pytest.raises(CurateError, match="there is no manifest.json .* --include altered takes"):
+    with pytest.raises(CurateError, match="there is no manifest.json .* Pass --include altered to use"):
         read_exercises(str(tmp_path))
     with pytest.raises(CurateError, match="not a dataset of this version of curate, or damaged"):
         read_exercises(str(tmp_path), trust=TrustPolicy(include_altered=True))
