@@ -1,4 +1,4 @@
-"""Turn raw programming problems into a verified, deduplicated, documented dataset.
+"""Builder of verified, deduplicated and documented datasets from raw programming problems.
 
     from pathlib import Path
     from curate import BuildOptions, build

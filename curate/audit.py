@@ -1,6 +1,6 @@
-"""Audits for `curate verify --run`: judge the references of a dataset, or the solutions of a source, on their tests.
+"""Audits for `curate verify --run`, which judge references of a dataset, or solutions of a source, on their tests.
 
-A journal of verdicts lets a killed audit resume. An audit of raw data builds a dataset from a sample of the rows.
+A journal of verdicts lets a killed audit resume. An audit of a source builds a dataset from a sample of its rows.
 """
 
 import hashlib
@@ -262,7 +262,7 @@ def audit_source(
     out             folder of the dataset built from the rows
     sample          number of rows to choose by the seed; None: all
     sandbox         options of the sandbox that executes the solutions
-    overwrite       replace another dataset in the folder
+    overwrite       whether to replace another dataset in the folder
 
     Raises CurateError as curate.build does.
     """

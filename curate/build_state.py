@@ -130,7 +130,7 @@ class BuildState(Closeable):
         divided = {source for source, n in Counter(shard.source for shard in self.shards).items() if n > 1}
         indexes = [index for index, shard in enumerate(self.shards) if shard.source in divided]
         repeated_rows: list[Address] = []
-        for _, group in groupby(self._merge(lambda file: file.iter_ids(), indexes), key=lambda entry: entry[0]):
+        for _, group in groupby(self._merge_by_id(lambda file: file.iter_ids(), indexes), key=lambda entry: entry[0]):
             repeated_rows += [address for _, address in group][1:]
         for shard, number in repeated_rows:
             file, rejected = self.files[shard], self.files[shard].load_rejection(number)
@@ -208,11 +208,11 @@ class BuildState(Closeable):
     def iter_problems(self, stage: Stage | None = None) -> Iterator[Address]:
         """Yield the problems that no earlier stage rejected, sorted by id. stage: None for the end of the build"""
         index = len(self.stages) if stage is None else self.stages.index(stage)
-        return (address for _, address in self._merge(lambda file: file.iter_remaining_ids(index)))
+        return (address for _, address in self._merge_by_id(lambda file: file.iter_remaining_ids(index)))
 
     def iter_examined(self, stage: ProblemStage[Any]) -> Iterator[Address]:
         """Yield the kept problems with a record of this stage, sorted by id."""
-        return (address for _, address in self._merge(lambda file: file.iter_examined_ids(stage.name)))
+        return (address for _, address in self._merge_by_id(lambda file: file.iter_examined_ids(stage.name)))
 
     def count_problems(self) -> int:
         """Return the number of kept problems."""
@@ -240,7 +240,7 @@ class BuildState(Closeable):
         # Rows depend on no other stages, and pickling their evaluation sets is slow.
         stages = [stage for stage in self.stages if isinstance(stage, ProblemStage)]
         calls = [(shard, stages) for shard in self.shards]
-        for index, (n_kept, n_verified) in self._pool.map(prepare_tables, calls, local_only=True):
+        for index, (n_kept, n_verified) in self._pool.map(write_table_parts, calls, local_only=True):
             kept[self.shards[index].source] += n_kept
             verified[self.shards[index].source] += n_verified
             self.progress("write", kept.total(), total)
@@ -267,7 +267,7 @@ class BuildState(Closeable):
                 rejected[shard.source, stage, reason] += n
         return count_by_source(self.sources, read, rejected, kept, verified, stages)
 
-    def _merge(
+    def _merge_by_id(
         self, rows: Callable[[WorkFile], Iterator[tuple[bytes, int]]], shards: Sequence[int] | None = None
     ) -> Iterator[tuple[bytes, Address]]:
         """Merge the rows of shards by id; rows with the same id keep their reading order."""
@@ -293,8 +293,8 @@ def examine_shard(shard: Shard, stages: list[Stage], index: int) -> int:
     return len(pending)
 
 
-def prepare_tables(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[int, int]:
-    """Write the kept and the rejected rows of a shard as parts of two tables.
+def write_table_parts(shard: Shard, stages: Sequence[ProblemStage[Any]]) -> tuple[int, int]:
+    """Write the kept and the rejected rows of a shard, as parts of two tables.
 
     stages: the build's stages of type ProblemStage
 

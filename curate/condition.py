@@ -1,9 +1,9 @@
 """Conditions on the rows of a dataset, for `curate filter --where`, such as `verified and n_tests >= 8`.
 
 A condition is a Boolean expression of SQL. Conditions may come from untrusted recipes, so DuckDB only parses their
-text. It executes SQL generated here from an allow-list of syntax tree nodes: no subqueries, no other functions and no
-statements. As in SQL, an unknown value is null, and a comparison with null is null. A row fulfils a condition only if
-the condition is true.
+text. It executes SQL that this module generates from an allow-list of syntax tree nodes: no subqueries, no other
+functions and no statements. As in SQL, an unknown value is null, and a comparison with null is null. A row fulfils a
+condition only if the condition is true.
 """
 
 import json

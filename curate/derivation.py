@@ -25,10 +25,10 @@ from curate.progress import Progress, ignore_progress, track_progress
 from curate.report.duplicate_section import DuplicateSection
 from curate.report.report_files import load_duplicate_section, write_report
 
-Key = tuple[int, int]  # a row: the index of its dataset among the inputs, and its position in `data`
-Tables = Mapping[str, tuple[Iterable[Row], Columns]]  # rows and columns by the name of the table
+Key = tuple[int, int]  # identifies a row: index of its dataset among the inputs, and its position in `data`
+Tables = Mapping[str, tuple[Iterable[Row], Columns]]  # rows and columns of each table, by its name
 DIFFICULTY = card.DIFFICULTY
-_FOREIGN_SOURCE = "dataset"  # the source of all rows of a dataset that curate did not build
+_FOREIGN_SOURCE = "dataset"  # source of all rows of a dataset that curate did not build
 
 
 def create_step_plan(origin: Manifest, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
@@ -159,9 +159,10 @@ def _hash_and_count_rows(
 
 
 def _iter_evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewhere: bool) -> Iterator[Row]:
-    """Yield the input's rows of the table `evidence`, and new ones with the statements of its removed rows.
+    """Yield the rows of the table `evidence`, and new rows with the statements of removed rows.
 
     removed: rejections by position
+    kept_elsewhere: as removed_rows_kept_elsewhere of `derive`
     """
     before = dataset.iter_rows(EVIDENCE)
     if kept_elsewhere:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 class CurateError(Exception):
-    """A failure that ends a command; the message has the cause and a remedy."""
+    """An error that ends a command. Its message has the cause and a remedy."""
 
 
 class OutputInUseError(CurateError):

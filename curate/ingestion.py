@@ -155,13 +155,13 @@ def read_table(
 
 
 def build_repeated_id_rejection(item: Problem | Rejection) -> Rejection:
-    """Return the rejection of a row with the id of an earlier one."""
+    """Return the rejection of a row that has the id of an earlier row."""
     detail = "the first row of this id was read"
     return Rejection(item.id, item.source, "parse", "repeated_id", detail, statement=item.statement)
 
 
 def _select_items(name: str, table: TableFiles, options: BuildOptions) -> Iterator[Problem | Rejection]:
-    """Return the rows within `limit` and `sample`. A sample takes an additional pass to collect the ids."""
+    """Return the rows selected by `limit` and `sample`. A sample takes an additional pass to collect the ids."""
     items = islice(_read_source(name, table), options.limit)
     if options.sample is None:
         return items

@@ -1,4 +1,4 @@
-"""Judgements of many programs for datasets: CPU time, failures and outputs, and retries after sandbox failures."""
+"""Judgements of the many programs of a dataset: CPU time, causes of failures, outputs, and retries."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,8 +105,8 @@ def classify_failure(judgement: Judgement) -> str:
     """Return the cause of a rejection: the verdict, or one of these:
 
     no_module     the program imports a module missing in the sandbox
-    input_ended   it reads beyond the end of its input, usually because it expects tests of another form
-    empty_output  it prints nothing, usually because it only defines a function
+    input_ended   the program reads beyond the end of its input, usually because it expects tests of another form
+    empty_output  the program prints nothing, usually because it only defines a function
     """
     detail = next((case.detail for case in judgement.cases if case.verdict is not Verdict.ACCEPTED), "")
     last_line = detail.rstrip().rpartition("\n")[2]

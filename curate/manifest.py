@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file read or written. bytes: its size; None if unknown"""
+    """An input or output file. bytes: size of the file; None if unknown"""
 
     name: str
     bytes: int | None = omit_if_default(None)
@@ -30,7 +30,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSource:
-    """An evaluation set's name, window of dates and files."""
+    """The name, date window and files of an evaluation set."""
 
     name: str
     window: str | None
@@ -70,7 +70,7 @@ class StepPlan:
 class Plan:
     """Settings and inputs that determine the content of a dataset, without workers, paths or times.
 
-    curate_version: version of the program
+    curate_version: version of curate
     inputs: files by source; under `dataset` for a dataset that curate did not build
     configuration: options of the build and the order of its sources; for another dataset, its reading options
     evaluation_sets: evaluation sets, in the order of comparison
@@ -303,7 +303,7 @@ def compute_hash(data: Mapping[str, Any]) -> str:
 
 
 def from_json(data: Any) -> Manifest:
-    """Read the content of `manifest.json`. Raises ValueError if it is not a manifest of a supported version."""
+    """Decode the content of `manifest.json`. Raises ValueError unless it is a manifest of a supported version."""
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")
     build = json_records.from_json(BuildInfo, data, ignore_unknown=True) if "versions" in data else None

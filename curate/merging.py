@@ -58,11 +58,10 @@ def merge(
 
     datasets   folders or Hub ids of datasets that curate built; earlier ones take precedence
     dedup      minimum Jaccard similarity of word 5-grams of duplicates
-    overwrite  replace an existing dataset in the folder
-    progress   called with the progress
+    overwrite  whether to replace an existing dataset in the folder
 
-    A finished folder with the same plan stays unchanged. Raises CurateError if a dataset cannot be read or was altered,
-    different problems have the same id, or the folder cannot be written.
+    Does nothing if the folder has the finished dataset of this plan. Raises CurateError if a dataset cannot be read or
+    was altered, if different problems have the same id, or if the folder cannot be written.
     """
     inputs = _open_inputs(datasets, out)
     shared = _find_shared_sets(inputs)
@@ -174,8 +173,8 @@ def _find_duplicates(
 ) -> tuple[dict[Key, tuple[Rejection, Key]], DuplicateSection]:
     """Find duplicates across the datasets by the rules of a build (curate/dedup).
 
-    Returns the rejection of each row to remove with the row kept instead, and the section of the report. Raises
-    CurateError if different problems have the same id.
+    Returns (rejection, kept row) of each row to remove, and the section of the report. Raises CurateError if different
+    problems have the same id.
     """
     import numpy as np
 

@@ -137,7 +137,7 @@ def dry_run(
     progress: Progress = ignore_progress,
     against: Sequence[str] = (),
 ) -> tuple[dict[str, SourceCounts], list[Rejection]]:
-    """Read and filter the rows; execute and write nothing. Return the counts and the rejections in the order of ids.
+    """Read and filter the rows without executing or writing anything. Return the counts, and the rejections by id.
 
     Raises CurateError as `build` does.
     """

@@ -70,8 +70,8 @@ class Rejection:
 
     stage       name of the stage that rejected it, such as "verify"
     reason      machine-readable reason
-    detail      explanation for people
-    cause       more precise reason; empty for none
+    detail      human-readable explanation
+    cause       more precise machine-readable reason; empty if there is none
     kept_id     for a duplicate: the id of the row kept instead
     similarity  for a duplicate: its Jaccard similarity with that row, to three decimals
     statement   for a row that the reader rejected: its statement; empty if unknown

@@ -110,10 +110,10 @@ class FilterConfig:
 class SplitConfig:
     """The options of a split.
 
-    validation, test  sizes of the parts: a share of the rows (float), or a number of rows (int); None: no such part.
-                      All other rows are for training
+    validation, test  size of the part: a share of the rows (float), or a number of rows (int); None: no such part.
+                      The part `train` gets all other rows
     similarity        minimum Jaccard similarity of word 5-grams at which two statements must be in the same part
-    seed              seed of the choice
+    seed              seed of the random assignment
     """
 
     validation: int | float | None = None
@@ -134,7 +134,7 @@ class SplitConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExportConfig:
-    """A target, and the options of `curate export`. name: folder in exports/; empty: the name of the target"""
+    """The options of `curate export`. to: the export format; name: folder in exports/, empty for the format's name"""
 
     to: str
     name: str = ""

@@ -18,8 +18,8 @@ from curate.problem import Problem, Rejection
 from sandbox import Sandbox
 
 Record = TypeVar("Record")
-Build = Any  # curate.build_state.BuildState, whose module imports this one
-OpenSandbox = Callable[[int], Sandbox]  # returns the sandbox of a seed; it stays open until the build ends
+Build = Any  # a BuildState; its module imports this one, so an import would be circular
+OpenSandbox = Callable[[int], Sandbox]  # returns the sandbox of a seed, which the build closes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class BuildRow:
         return replace(self, problem=replace(self.problem, **values))
 
     def reject(self, stage: str, reason: str, detail: str = "", cause: str = "") -> "BuildRow":
-        """Return the row with a rejection, which replaces an earlier, less specific one."""
+        """Return the row with this rejection, which replaces any earlier, less specific one."""
         return replace(self, rejection=Rejection(self.problem.id, self.problem.source, stage, reason, detail, cause))
 
 

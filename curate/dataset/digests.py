@@ -97,7 +97,7 @@ def write_digests(hasher: RowHasher, folder: Path) -> None:
 
 
 def _format_json(value: Any) -> str:
-    """Return the JSON of a value, several times as fast as `json.dumps` for the most frequent types."""
+    """Return the JSON of a value. Several times as fast as `json.dumps` for common types."""
     if type(value) is str:
         return encode_basestring_ascii(value)
     if type(value) is int:

@@ -45,7 +45,7 @@ class SolutionOutput:
 
     solution_index  index of the solution among the candidates of the problem
     detail          the sandbox's explanation of the verdict
-    output          its output or return value, truncated; None if there is none to show
+    output          the solution's output or return value, truncated; None if unknown
     """
 
     solution_index: int = field(metadata=json_key("solution"))
@@ -111,8 +111,8 @@ def name_programs(row: dict[str, Any]) -> list[str]:
     return names
 
 
-def describe_judging(row: dict[str, Any]) -> str:
-    """Describe the kind of test in a row of the table, and its checker."""
+def describe_test_kind(row: dict[str, Any]) -> str:
+    """Describe the kind of test in a row of the table, and the checker of the test."""
     kinds = {"stdin": "standard input and output", "call": f"a call of {row['entry_point']}", "assertion": "Python"}
     return f"{kinds[row['kind']]}, checker {row['checker']}"
 

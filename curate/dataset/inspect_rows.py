@@ -6,7 +6,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, describe_judging, name_programs
+from curate.dataset.evidence import EVIDENCE, PROGRAM_COLUMNS, SUSPECT_REASON, describe_test_kind, name_programs
 from curate.errors import CurateError
 from curate.reading.values import shorten
 from curate.text.document import Block, Cell, Section, Table, Text, render_terminal
@@ -186,7 +186,7 @@ def _describe_evidence(row: Mapping[str, Any]) -> Iterator[Section]:
     """Yield the test, the outputs and the programs of a row of the table `evidence`; nothing if it has no test."""
     if row["test"] is None:
         return
-    yield Section(f"Test {row['test']}: {describe_judging(dict(row))}", [Text(row["input"])])
+    yield Section(f"Test {row['test']}: {describe_test_kind(dict(row))}", [Text(row["input"])])
     names = name_programs(dict(row))
     answers = {name: text for name, text in zip(names, row["outputs"], strict=True) if text is not None}
     if row["expected"] or answers:

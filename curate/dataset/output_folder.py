@@ -101,8 +101,8 @@ def lock_output(out: Path, lock: Path, *, temporary: bool = False) -> FileLock:
 def open_work_folder(out: Path, plan: Plan, *, overwrite: bool) -> Iterator[Path]:
     """Lock the work folder and yield it, with earlier work on the same plan.
 
-    Raises CurateError if it cannot create the folder, or if another process has locked or just finished it. Also raises
-    CurateError for work of an older version or of another plan.
+    Raises CurateError if the folder cannot be created, if another process has locked it or finished the dataset
+    meanwhile, and for work of an older version or of another plan.
     """
     work, wanted = out / WORK, to_json(plan)
     with lock_output(out, work / "lock"):

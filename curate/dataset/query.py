@@ -65,7 +65,7 @@ def read_table(
 
 
 def query(sql: str, **tables: "pa.RecordBatchReader") -> list[dict[str, Any]]:
-    """Return the rows of a query, which may name each table once. Raises CurateError on a damaged file."""
+    """Run a query and return its rows. It can scan each table only once. Raises CurateError on a damaged file."""
     with connect() as connection:
         return list(stream_query(connection, sql, tables))
 
@@ -77,7 +77,7 @@ def stream_query(
     *,
     max_batch_seconds: float = threading.TIMEOUT_MAX,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a query. Raises CurateError on a damaged file, a stalled query, and exhausted memory.
+    """Run a query and yield its rows. Raises CurateError on a damaged file, a stalled query, and exhausted memory.
 
     max_batch_seconds: maximum time in which the query must read another batch; unlimited by default
     """

@@ -164,7 +164,7 @@ def read_named_rows(
 
 
 def extract_text(table: TableFiles, name: str, row: dict[str, Any], columns: Sequence[str]) -> str:
-    """Return the text of the first non-empty column; of a chat, the user's messages. Raises CurateError for no text."""
+    """Return the text of the first non-empty column, or the user's messages of a chat. Raises CurateError if empty."""
     texts = extract_prompt_texts(next((row[column] for column in columns if row[column]), None))
     text = "\n\n".join(texts or ())
     if not text.strip():

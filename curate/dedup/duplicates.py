@@ -68,7 +68,7 @@ def find_duplicates(
 
     order      the rows in rank order
     threshold  minimum Jaccard similarity of near-duplicates, above 0
-    load       returns the problem of a row, for a detailed comparison
+    load       returns the problem of a row, to compare titles, functions and tests
     """
     import numpy as np
 

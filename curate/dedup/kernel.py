@@ -104,7 +104,10 @@ def _hash_ngrams(words: Any, keys: Any) -> int:
 
 @numba.njit(cache=True)
 def _write_distinct(keys: Any, values: Any) -> int:
-    """Sort distinct keys into `values`: by first byte, which nearly sorts hashes, then by insertion."""
+    """Write the distinct keys, sorted, into `values`, and return their number.
+
+    Small sets are sorted by first byte, then by insertion, which is fast for nearly sorted values.
+    """
     if len(keys) > _MAX_INSERTION_SORT:
         keys.sort()
         values[: len(keys)] = keys

@@ -14,7 +14,7 @@ _SAME_VERSION = {"easier": "easy", "simple": "easy", "simpler": "easy", "simplif
 
 def find_difference(first: Problem, second: Problem) -> str | None:
     """Return a reason to treat two problems with similar statements as different; None if there is none."""
-    if _are_of_one_series(first.title, second.title):
+    if _belong_to_series(first.title, second.title):
         return "their titles number them"
     if _are_different_versions(first.statement, second.statement):
         return "their statements name different versions of one problem"
@@ -31,7 +31,7 @@ def find_difference(first: Problem, second: Problem) -> str | None:
     return None
 
 
-def _are_of_one_series(first: str, second: str) -> bool:
+def _belong_to_series(first: str, second: str) -> bool:
     """Return whether titles differ only in the name of the part, as in `... i` and `... ii`."""
     if not first or not second:
         return False
@@ -45,7 +45,7 @@ def _split_title(title: str) -> set[str]:
 
 
 def _are_different_versions(first: str, second: str) -> bool:
-    """Return whether both name different versions, as in `This is the easy version of the problem`."""
+    """Return whether the statements name different versions, as in `This is the easy version of the problem`."""
     version, other_version = _VERSION.search(first), _VERSION.search(second)
     if version is None or other_version is None:
         return False

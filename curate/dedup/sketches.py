@@ -197,7 +197,7 @@ def _normalize_texts(texts: Sequence[str]) -> list[bytes]:
     import numpy as np
 
     encoded = [text.encode().translate(PLAIN_BYTES) if text.isascii() else _normalize_unicode(text) for text in texts]
-    # No encoded text has a line end, so one numpy pass removes the spaces of all texts.
+    # Encoded texts contain no line ends, so they can be joined; one numpy pass then removes repeated spaces.
     data = np.frombuffer(b"\n".join(encoded), dtype=np.uint8)
     spaces = data == ord(" ")
     kept = np.ones(len(data), dtype=bool)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from curate.dataset.dataset import Dataset
-from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, describe_judging, name_programs
+from curate.dataset.evidence import EVIDENCE, EVIDENCE_COLUMNS, PROGRAM_COLUMNS, describe_test_kind, name_programs
 from curate.dataset.query import query, read_table
 from curate.json_records import to_json
 from curate.manifest import Manifest, SelectedBand, SourceCounts
@@ -198,7 +198,7 @@ def _build_example(row: dict[str, Any]) -> dict[str, Any]:
     if row["test"] is None:
         return example | {"test": None, "programs": []}
     texts = {name: _truncate(row[name]) for name in ("input", "expected")}
-    return example | {"test": row["test"], "how": describe_judging(row), **texts, "programs": programs}
+    return example | {"test": row["test"], "how": describe_test_kind(row), **texts, "programs": programs}
 
 
 def _truncate(text: str) -> str:

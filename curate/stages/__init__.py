@@ -1,7 +1,7 @@
 """The stages of a build, one file each, and the list that `curate build-dataset` runs.
 
     verify         execute solutions until one passes every test
-    verify_answers parse expected answers with the judge of math answers
+    verify_answers check that math-verify can parse expected answers
     cross_check    execute further solutions, to check their agreement with the tests
     rerun          execute each reference again with another seed
     deduplicate    keep only the best of several problems with nearly the same text

@@ -125,7 +125,7 @@ def get_reference_index(problem: Problem) -> int | None:
 
 
 def get_judged_suite(problem: Problem) -> Suite:
-    """Return the tests as in the latest judgement of the problem's solutions."""
+    """Return the tests in the form of the latest judgement: unwrapped if no solution passed in either form."""
     undecided = problem.wrapping is Wrapping.UNDECIDED
     return unwrap_expected_values(problem.tests) if undecided else problem.tests
 

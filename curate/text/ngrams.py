@@ -139,7 +139,7 @@ def _hash_word_bytes(data: bytes, starts: "Offsets", lengths: "Offsets") -> "Has
 
 
 def _mix_bits(values: "Hashes") -> None:
-    """Mix the bits of each value in place, injectively."""
+    """Mix the bits of each value in place, by a bijection."""
     import numpy as np
 
     values *= np.uint64(MIX_MULTIPLIER)

@@ -1,4 +1,4 @@
-"""Untrusted texts for display, with control characters escaped and truncation marked."""
+"""Formatting of untrusted texts for display: escaped control characters, and marked truncation."""
 
 import re
 import unicodedata

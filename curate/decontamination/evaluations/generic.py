@@ -1,4 +1,4 @@
-"""Any table of problems. The text is in the first of the usual columns, or in the column of the option `text`."""
+"""Any table of problems. The text is in the first non-empty column of a list, or in the column of the option `text`."""
 
 from collections.abc import Iterator
 
