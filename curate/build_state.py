@@ -256,16 +256,16 @@ class BuildState(Closeable):
         return hasher, kept, verified
 
     def count_rows(
-        self, stages: Sequence[str], kept: Mapping[str, int], verified: Mapping[str, int]
+        self, stages: Sequence[str], n_kept: Mapping[str, int], n_verified: Mapping[str, int]
     ) -> dict[str, SourceCounts]:
         """Count the rows of each source by result. The parameters have the same meaning as in count_by_source."""
-        read: Counter[str] = Counter()
-        rejected: Counter[tuple[str, str, str]] = Counter()
+        n_read: Counter[str] = Counter()
+        n_rejected: Counter[tuple[str, str, str]] = Counter()
         for shard, file in zip(self.shards, self.files, strict=True):
-            read[shard.source] += file.count()
+            n_read[shard.source] += file.count()
             for stage, reason, n in file.count_rejections():
-                rejected[shard.source, stage, reason] += n
-        return count_by_source(self.sources, read, rejected, kept, verified, stages)
+                n_rejected[shard.source, stage, reason] += n
+        return count_by_source(self.sources, n_read, n_rejected, n_kept, n_verified, stages)
 
     def _merge_by_id(
         self, rows: Callable[[WorkFile], Iterator[tuple[bytes, int]]], shards: Sequence[int] | None = None
@@ -378,22 +378,22 @@ def measure_step(step: str, seconds: dict[str, float]) -> Iterator[None]:
 
 def count_by_source(
     sources: Sequence[str],
-    read: Mapping[str, int],
-    rejected: Mapping[tuple[str, str, str], int],
-    kept: Mapping[str, int],
-    verified: Mapping[str, int],
+    n_read: Mapping[str, int],
+    n_rejected: Mapping[tuple[str, str, str], int],
+    n_kept: Mapping[str, int],
+    n_verified: Mapping[str, int],
     stages: Sequence[str],
 ) -> dict[str, SourceCounts]:
-    """Count the rows of each source by result.
+    """Combine numbers of rows into counts for each source.
 
-    read, kept, verified  numbers of rows by source
-    rejected              numbers of rows by source, stage and reason
-    stages                names of stages, as in rejections, in running order
+    n_read, n_kept, n_verified  numbers of rows by source
+    n_rejected                  numbers of rows by source, stage and reason
+    stages                      names of stages, as in rejections, in running order
     """
     by_source: dict[str, dict[str, dict[str, int]]] = {name: {} for name in sources}
-    for source, stage, reason in sorted(rejected, key=lambda entry: (stages.index(entry[1]), entry[2])):
-        by_source[source].setdefault(stage, {})[reason] = rejected[source, stage, reason]
+    for source, stage, reason in sorted(n_rejected, key=lambda entry: (stages.index(entry[1]), entry[2])):
+        by_source[source].setdefault(stage, {})[reason] = n_rejected[source, stage, reason]
     return {
-        name: SourceCounts(read.get(name, 0), by_source[name], kept.get(name, 0), verified.get(name, 0))
+        name: SourceCounts(n_read.get(name, 0), by_source[name], n_kept.get(name, 0), n_verified.get(name, 0))
         for name in sources
     }

@@ -31,21 +31,21 @@ DIFFICULTY = card.DIFFICULTY
 _FOREIGN_SOURCE = "dataset"  # source of all rows of a dataset that curate did not build
 
 
-def create_step_plan(origin: Manifest, step: str, options: Mapping[str, Any], removed: Iterable[Rejection]) -> Plan:
+def create_step_plan(origin: Manifest, step: str, options: Mapping[str, Any], rejections: Iterable[Rejection]) -> Plan:
     """Return the plan of a dataset derived from a dataset that curate built.
 
-    step     name of the step, such as "filter"
-    options  options of the step
-    removed  rejections of the rows that the step removes
+    step        name of the step, such as "filter"
+    options     options of the step
+    rejections  rejections of the rows that the step removes
     """
-    ids = sorted(rejection.id for rejection in removed)
+    ids = sorted(rejection.id for rejection in rejections)
     digest = hashlib.sha256(json.dumps(ids).encode()).hexdigest()
     return replace(origin.plan, steps=(*origin.plan.steps, StepPlan(step, origin.content_hash, options, digest)))
 
 
 def derive(
     inputs: Sequence[Dataset],
-    removed: Mapping[Key, Rejection],
+    rejections: Mapping[Key, Rejection],
     plan: Plan,
     tables: Tables,
     out: Path,
@@ -54,7 +54,7 @@ def derive(
     changes: Mapping[str, Any] | None = None,
     timer: tuple[str, float] | None = None,
     files: DatasetFiles | None = None,
-    removed_rows_kept_elsewhere: bool = False,
+    omit_evidence: bool = False,
     duplicates: DuplicateSection | None = None,
     recipe: Mapping[str, Any] | None = None,
     progress: Progress = ignore_progress,
@@ -63,17 +63,15 @@ def derive(
 
     Does nothing if the folder has the finished dataset of this plan.
 
-    removed                      rejections of the rows to remove
-    plan                         plan of the new dataset
-    tables                       all tables other than `data`, `rejected` and `evidence`
-    changes                      changed fields of the manifest of the only input, or of a new manifest
-    timer                        name of a duration in the manifest, and its start by time.monotonic()
-    files                        files of the rows, if curate did not build the dataset; without a manifest, pass no
-                                 `inputs`
-    removed_rows_kept_elsewhere  whether another output has the removed rows, or equal rows are kept, so the table
-                                 `evidence` omits them
-    duplicates                   section of the report; None: the section of the only input
-    recipe                       recipe of the new dataset; None if no recipe can express its steps
+    rejections     rejections of the rows to remove
+    plan           plan of the new dataset
+    tables         all tables other than `data`, `rejected` and `evidence`
+    changes        changed fields of the manifest of the only input, or of a new manifest
+    timer          name of a duration in the manifest, and its start by time.monotonic()
+    files          files of the rows, if curate did not build the dataset; without a manifest, pass no `inputs`
+    omit_evidence  whether the table `evidence` omits the removed rows, which other outputs or equal rows preserve
+    duplicates     section of the report; None: the section of the only input
+    recipe         recipe of the new dataset; None if no recipe can express its steps
 
     Rows of inputs that curate built must be sorted by id. Raises CurateError if the rows of an input differ from its
     manifest, because the new manifest would hide the difference.
@@ -90,15 +88,18 @@ def derive(
         before = [dataset.manifest for dataset in inputs]
         if files is None:
             rows = track_progress(
-                _iter_remaining(inputs, removed), "write", progress, total=sum(m.n_kept for m in before) - len(removed)
+                _iter_remaining(inputs, rejections),
+                "write",
+                progress,
+                total=sum(manifest.n_kept for manifest in before) - len(rejections),
             )
             write_table(_hash_and_count_rows(rows, hasher, kept, verified), COLUMNS, final / "data")
         else:
-            copies, n_rows = files.copy({position for _, position in removed}, final / "data")
-            kept[_FOREIGN_SOURCE] = n_rows - len(removed)
+            copies, n_rows = files.copy({position for _, position in rejections}, final / "data")
+            kept[_FOREIGN_SOURCE] = n_rows - len(rejections)
             before = before or [Manifest(plan, "", {_FOREIGN_SOURCE: SourceCounts(n_rows, {}, n_rows)})]
         suffix = files.suffix if files else ".parquet"
-        new = sorted(map(make_rejected_row, removed.values()), key=get_sort_key)
+        new = sorted(map(make_rejected_row, rejections.values()), key=get_sort_key)
         merged = heapq.merge(*(dataset.iter_rows("rejected") for dataset in inputs), new, key=get_sort_key)
         rejected = (hasher.add(row, "rejected") for row in merged)
         write_table(rejected, REJECTED_COLUMNS, final / "rejected", suffix=suffix)
@@ -107,7 +108,7 @@ def derive(
         if files is None:
             write_digests(hasher, final)
             evidence = (
-                _iter_evidence(dataset, _select_removed(index, removed), kept_elsewhere=removed_rows_kept_elsewhere)
+                _iter_evidence(dataset, _select_rejections(index, rejections), omit_evidence=omit_evidence)
                 for index, dataset in enumerate(inputs)
             )
             write_table(heapq.merge(*evidence, key=get_sort_key), EVIDENCE_COLUMNS, final / EVIDENCE)
@@ -116,7 +117,7 @@ def derive(
             plan=plan,
             content_hash=hasher.content_hash if files is None else hash_files(copies, final),
             reward_hash=hasher.reward_hash if files is None else "",
-            counts=_build_counts(before, removed.values(), kept, None if files else verified),
+            counts=_build_counts(before, rejections.values(), kept, None if files else verified),
             recipe=recipe,
             **(changes or {}),
         )
@@ -136,16 +137,16 @@ def find_existing_parent(out: Path) -> Path:
     return next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
 
 
-def _iter_remaining(inputs: Sequence[Dataset], removed: Mapping[Key, Rejection]) -> Iterator[Row]:
+def _iter_remaining(inputs: Sequence[Dataset], rejections: Mapping[Key, Rejection]) -> Iterator[Row]:
     def iter_input(index: int, dataset: Dataset) -> Iterator[Row]:
         rows = enumerate(dataset.iter_rows("data", list(COLUMNS)))
-        return (row for position, row in rows if (index, position) not in removed)
+        return (row for position, row in rows if (index, position) not in rejections)
 
     return heapq.merge(*(iter_input(index, dataset) for index, dataset in enumerate(inputs)), key=itemgetter("id"))
 
 
-def _select_removed(index: int, removed: Mapping[Key, Rejection]) -> dict[int, Rejection]:
-    return {position: rejection for (number, position), rejection in removed.items() if number == index}
+def _select_rejections(index: int, rejections: Mapping[Key, Rejection]) -> dict[int, Rejection]:
+    return {position: rejection for (number, position), rejection in rejections.items() if number == index}
 
 
 def _hash_and_count_rows(
@@ -158,49 +159,49 @@ def _hash_and_count_rows(
         yield hasher.add(row, "data")
 
 
-def _iter_evidence(dataset: Dataset, removed: Mapping[int, Rejection], *, kept_elsewhere: bool) -> Iterator[Row]:
+def _iter_evidence(dataset: Dataset, rejections: Mapping[int, Rejection], *, omit_evidence: bool) -> Iterator[Row]:
     """Yield the rows of the table `evidence`, and new rows with the statements of removed rows.
 
-    removed: rejections by position
-    kept_elsewhere: as removed_rows_kept_elsewhere of `derive`
+    rejections: rejections of the removed rows, by position
+    omit_evidence: whether to omit the removed rows
     """
     before = dataset.iter_rows(EVIDENCE)
-    if kept_elsewhere:
-        ids = {rejection.id for rejection in removed.values()}
+    if omit_evidence:
+        ids = {rejection.id for rejection in rejections.values()}
         return (row for row in before if row["reason"] != SUSPECT_REASON or row["id"] not in ids)
     statements = enumerate(dataset.iter_rows("data", ("statement",)))
-    after = (make_evidence_row(removed[n], row["statement"]) for n, row in statements if n in removed)
+    after = (make_evidence_row(rejections[n], row["statement"]) for n, row in statements if n in rejections)
     return heapq.merge(before, after, key=get_sort_key)
 
 
 def _build_counts(
-    before: Iterable[Manifest],
-    removed: Iterable[Rejection],
-    kept: Mapping[str, int],
-    verified: Mapping[str, int] | None,
+    manifests: Iterable[Manifest],
+    rejections: Iterable[Rejection],
+    n_kept: Mapping[str, int],
+    n_verified: Mapping[str, int] | None,
 ) -> dict[str, SourceCounts]:
     """Count the rows of each source by result, over all inputs.
 
-    removed   rejections of this derivation
-    kept      numbers of remaining rows by source
-    verified  numbers of verified remaining rows by source; None if curate did not build the dataset
+    rejections  rejections of this derivation
+    n_kept      numbers of remaining rows by source
+    n_verified  numbers of verified remaining rows by source; None if curate did not build the dataset
     """
     read: Counter[str] = Counter()
     rejected: dict[str, dict[str, Counter[str]]] = {}
-    for manifest in before:
+    for manifest in manifests:
         for source, count in manifest.counts.items():
             read[source] += count.n_read
             for stage, reasons in count.rejected.items():
                 rejected.setdefault(source, {}).setdefault(stage, Counter()).update(reasons)
-    for rejection in removed:
-        source = _FOREIGN_SOURCE if verified is None else rejection.source
+    for rejection in rejections:
+        source = _FOREIGN_SOURCE if n_verified is None else rejection.source
         rejected.setdefault(source, {}).setdefault(rejection.stage, Counter())[rejection.reason] += 1
     return {
         source: SourceCounts(
             n_read,
             {stage: dict(sorted(reasons.items())) for stage, reasons in rejected.get(source, {}).items()},
-            kept.get(source, 0),
-            None if verified is None else verified.get(source, 0),
+            n_kept.get(source, 0),
+            None if n_verified is None else n_verified.get(source, 0),
         )
         for source, n_read in read.items()
     }

@@ -103,7 +103,7 @@ def merge(
         overwrite=overwrite,
         changes=changes,
         timer=("merge", started),
-        removed_rows_kept_elsewhere=True,
+        omit_evidence=True,
         duplicates=section,
         progress=progress,
     )

@@ -33,13 +33,13 @@ class FilterResult:
 
     n_rows            number of rows of the dataset
     condition_counts  for each condition, the numbers of rows for which it is true, false or null
-    removed           rejections of the rows that do not fulfil every condition
+    rejections        rejections of the rows that do not fulfil every condition
     uses_models       whether a condition depends on solve rates
     """
 
     n_rows: int
     condition_counts: Mapping[str, Mapping[bool | None, int]]
-    removed: Mapping[Key, Rejection]
+    rejections: Mapping[Key, Rejection]
     uses_models: bool
 
 
@@ -71,10 +71,10 @@ def write_filtered(
     require_outside(out, origin.path, origin.list_files("data"))
     result = _evaluate(origin, where, progress)
     options = {"where": list(result.condition_counts)}
-    plan = create_step_plan(origin.manifest, "filter", options, result.removed.values())
-    tables = solve_rates.select_remaining_tables(origin, {rejection.id for rejection in result.removed.values()})
+    plan = create_step_plan(origin.manifest, "filter", options, result.rejections.values())
+    tables = solve_rates.select_remaining_tables(origin, {rejection.id for rejection in result.rejections.values()})
     recipe = recipe or _build_recipe(origin.manifest, result)
-    return derive([origin], result.removed, plan, tables, out, overwrite=overwrite, recipe=recipe), result
+    return derive([origin], result.rejections, plan, tables, out, overwrite=overwrite, recipe=recipe), result
 
 
 def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> FilterResult:
@@ -85,7 +85,7 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
     solved = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
     conditions = [parse(text.strip(), models) for text in dict.fromkeys(where)]
     counts: dict[str, Counter[bool | None]] = {condition.text: Counter() for condition in conditions}
-    removed: dict[Key, Rejection] = {}
+    rejections: dict[Key, Rejection] = {}
     n_rows = 0
     with translate_read_errors(origin.path):  # the JSON in the column `tests` may be damaged
         rows = evaluate(conditions, _iter_batches(origin, conditions), solved)
@@ -96,9 +96,9 @@ def _evaluate(origin: Dataset, where: Sequence[str], progress: Progress) -> Filt
                 if not value and failed is None:
                     failed = condition, value
             if failed is not None:
-                removed[0, n_rows] = _build_rejection(id, source, *failed)
+                rejections[0, n_rows] = _build_rejection(id, source, *failed)
             n_rows += 1
-    return FilterResult(n_rows, counts, removed, any(condition.models for condition in conditions))
+    return FilterResult(n_rows, counts, rejections, any(condition.models for condition in conditions))
 
 
 def _iter_batches(origin: Dataset, conditions: Sequence[Condition]) -> "Iterator[pa.RecordBatch]":

@@ -88,7 +88,7 @@ def split(
                 select_remaining_tables(origin, {rejection.id for rejection in removed[part].values()}),
                 out / part,
                 overwrite=overwrite,
-                removed_rows_kept_elsewhere=True,
+                omit_evidence=True,
                 recipe=recipe,
             )
             for part, plan in plans.items()
@@ -222,13 +222,16 @@ def _hash_id(id: str, seed: int) -> bytes:
 
 def _draw_clusters(
     order: Sequence[int],
-    wanted: int,
+    max_rows: int,
     members: Mapping[int, Sequence[int]],
     source_of: Mapping[int, str],
     n_rows: Mapping[str, int],
 ) -> list[int]:
-    """Draw clusters with at most `wanted` rows in total, from each source in proportion to its rows."""
-    remaining = _compute_quotas(wanted, n_rows)
+    """Draw clusters with at most `max_rows` rows in total, from each source in proportion to its rows.
+
+    order: the clusters in the order of drawing
+    """
+    remaining = _compute_quotas(max_rows, n_rows)
     drawn = []
     for cluster in order:
         if len(members[cluster]) <= remaining[source_of[cluster]]:

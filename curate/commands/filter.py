@@ -60,4 +60,4 @@ def _print_counts(result: "FilterResult") -> None:
     click.echo(f"{'true':>8}{'false':>8}{'unknown':>9}  condition")
     for text, n in result.condition_counts.items():
         click.echo(f"{n.get(True, 0):>8}{n.get(False, 0):>8}{n.get(None, 0):>9}  {' '.join(text.split())}")
-    click.echo(f"{result.n_rows - len(result.removed)} of {result.n_rows} rows remain")
+    click.echo(f"{result.n_rows - len(result.rejections)} of {result.n_rows} rows remain")

@@ -21,7 +21,7 @@ _MAX_INSERTION_SORT = 1024  # values
 
 @numba.njit(cache=True)
 def sketch(
-    data: Any, ends: Any, permutations: Any, plain: Any, plain_ends: Any, values: Any, offsets: Any, signed: Any
+    data: Any, ends: Any, permutations: Any, plain: Any, plain_ends: Any, values: Any, offsets: Any, signatures: Any
 ) -> int:
     """Write plain texts, shingles and signatures into the last five arrays.
 
@@ -45,7 +45,7 @@ def sketch(
         first = n_values
         n_values += _write_distinct(keys[:n_keys], values[first:])
         offsets[text + 1] = n_values
-        _sign(values[first:n_values], keys, permutations, signed[text])
+        _sign(values[first:n_values], keys, permutations, signatures[text])
         begin = ends[text]
     return n_values
 
