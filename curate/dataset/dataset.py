@@ -53,7 +53,10 @@ class Dataset:
         """Open a finished dataset that curate built. Raises CurateError for any other."""
         dataset = cls.open(location)
         if dataset.manifest.build is None:
-            raise CurateError(f"{dataset.path}: curate did not build this dataset, so its rows are not problems.")
+            raise CurateError(
+                f"{dataset.path}: curate did not build this dataset, so its rows are not problems. Pass a dataset that "
+                "`curate build-dataset` wrote."
+            )
         return dataset.require_problems()
 
     @property

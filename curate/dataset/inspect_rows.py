@@ -216,7 +216,9 @@ def _parse_suite(dataset: Dataset, row: Mapping[str, Any]) -> Suite:
     try:
         return Suite.from_json(row["tests"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CurateError(f"{dataset.path}: the tests of {row['id']} cannot be read ({shorten(error)}).") from error
+        raise CurateError(
+            f"{dataset.path}: the tests of {row['id']} cannot be read ({shorten(error)}). Build it again."
+        ) from error
 
 
 def _require_problems(dataset: Dataset) -> None:

@@ -131,7 +131,7 @@ def _parse_window(argument: str, dates: str, sources: Sequence[str]) -> DateWind
     except ValueError:
         raise CurateError(f"{argument}: {dates} is not FROM..TO, such as 2024-08-01..2025-02-01.") from None
     if bounds[0] > bounds[1]:
-        raise CurateError(f"{argument}: {bounds[0]} is after {bounds[1]}; no contest lies between them.")
+        raise CurateError(f"{argument}: {bounds[0]} is after {bounds[1]}. Swap the dates.")
     return DateWindow(bounds[0], bounds[1], tuple(sources))
 
 
