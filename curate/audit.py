@@ -173,7 +173,7 @@ def audit_dataset(
     with ResultJournal(out / JOURNAL) as journal:
         failures = _judge_all(dataset, chosen, journal, sandbox, seed, progress)
     not_judged = {
-        "questions of mathematics": n_questions,
+        "math problems": n_questions,
         "unverified": len(dataset) - len(verified) - n_questions,
         "not in the sample": len(verified) - len(chosen),
     }

@@ -1,8 +1,8 @@
-"""The commands that make datasets and show them, one file each. They share these modules:
+"""Commands that build, change and show datasets, one file each, and the modules that they share:
 
 main      the command `curate`, which loads the commands in COMMANDS of all packages
 options   options of several commands
-printing  lines on a terminal of any encoding, hashes, and tables of counts
+printing  output for terminals of any encoding: lines, hashes, and tables of counts
 
 The commands of all packages share sandbox/commands/console.py.
 """

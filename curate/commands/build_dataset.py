@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     "sources",
     multiple=True,
     metavar="NAME=LOCATION",
-    help="A source (see `curate sources`) and its file, folder, Hub id or Hub id@revision; options follow, as in "
-    "'livecodebench=PATH?release=v5&from=2024-08-01', or are in a TOML file with the location. Repeatable; of two "
-    "equally good duplicates, the one from the first source stays. With a RECIPE: another location for a source of the "
-    "recipe.",
+    help="A source (see `curate sources`) and its file, folder, Hub id or Hub id@revision. Append options, as in "
+    "'livecodebench=PATH?release=v5&from=2024-08-01', or pass a TOML file with the location and the options. "
+    "Repeatable; of two equally good duplicates, the one from the first source stays. With a RECIPE: another location "
+    "for one of its sources.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder to write the dataset to.  [default: with --show-recipe, none]",
+    help="Output folder; required except with --show-recipe.",
 )
 @click.option(
     "--min-tests",
@@ -55,20 +55,20 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="Further solutions to execute on all tests of a verified problem, to check their agreement.",
+    help="Number of further solutions to execute on all tests of a verified problem, to compare their outputs.",
 )
 @click.option(
     "--mutants",
     type=click.IntRange(min=0),
     default=24,
     show_default=True,
-    help="Wrong programs to make from each reference, to measure the strength of its tests. 0 skips this.",
+    help="Number of mutants to make from each reference, to measure the strength of its tests. 0 skips this.",
 )
 @click.option(
     "--min-test-strength",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Minimum share of these wrong programs that the tests of a problem must reject.  [default: any]",
+    help="Minimum share of the mutants that the tests of a problem must kill.  [default: any]",
 )
 @click.option(
     "--reference-language",
@@ -95,7 +95,7 @@ if TYPE_CHECKING:
 @options.add_sandbox_options
 @click.option("--dry-run", is_flag=True, help="Read and filter only; execute and write nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
-@click.option("--show-recipe", is_flag=True, help="Print the given recipe, or the recipe of the options, as TOML.")
+@click.option("--show-recipe", is_flag=True, help="Print RECIPE, or the options as a recipe, in TOML.")
 def command(
     recipe: str | None,
     sources: tuple[str, ...],
@@ -105,7 +105,7 @@ def command(
     dry_run: bool,
     overwrite: bool,
     show_recipe: bool,
-    **chosen: Any,
+    **build_options: Any,
 ) -> None:
     """Turn raw problems into a verified, deduplicated dataset.
 
@@ -121,13 +121,13 @@ def command(
     if recipe is None and not sources:
         raise click.UsageError("no input; pass a RECIPE, or at least one --source NAME=LOCATION")
     if recipe is not None:
-        _refuse_options(chosen)
-    if show_recipe and recipe is not None and not (sources or against or chosen["limit"]):
+        _refuse_build_options(build_options)
+    if show_recipe and recipe is not None and not (sources or against or build_options["limit"]):
         with report_user_errors(CurateError):
             click.echo(read_recipe_text(recipe), nl=False)
         return
     with report_user_errors(CurateError, ValueError, OSError):
-        merged = _build_recipe(recipe, sources, against, chosen, sandbox.packages)
+        merged = _build_recipe(recipe, sources, against, build_options, sandbox.packages)
     if show_recipe:
         from curate.recipe import to_table
         from curate.recipes.toml_writer import to_toml
@@ -139,44 +139,48 @@ def command(
     if dry_run:
         _print_dry_run(merged, out)
         return
-    sys.exit(0 if _run(merged, out, sandbox, overwrite=overwrite) else 1)
+    sys.exit(0 if _run_recipe(merged, out, sandbox, overwrite=overwrite) else 1)
 
 
-def _refuse_options(chosen: dict[str, Any]) -> None:
-    """Raise UsageError for options that belong in the recipe."""
+def _refuse_build_options(build_options: dict[str, Any]) -> None:
+    """Raise UsageError for options on the command line that belong in the recipe."""
     context = click.get_current_context()
-    for name in chosen.keys() - {"limit"}:
+    for name in build_options.keys() - {"limit"}:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = next(option.opts[0] for option in context.command.params if option.name == name)
             raise click.UsageError(f"{option} conflicts with the recipe. Write it into the recipe: [build] {name}")
 
 
 def _build_recipe(
-    given: str | None, sources: Sequence[str], against: Sequence[str], chosen: dict[str, Any], packages: tuple[str, ...]
+    name_or_path: str | None,
+    sources: Sequence[str],
+    against: Sequence[str],
+    build_options: dict[str, Any],
+    packages: tuple[str, ...],
 ) -> "Recipe":
-    """Return the recipe argument, changed by the options; without one, the recipe of the options.
+    """Return a recipe with the changes by options; without a recipe, the one that the options describe.
 
-    given     a recipe, for read_recipe; None: the options describe the build
-    sources   values of --source
-    against   values of --against
-    chosen    options of the build
-    packages  packages that programs may import
+    name_or_path   RECIPE; None if missing
+    sources        values of --source
+    against        values of --against
+    build_options  values of the options for [build], by name
+    packages       packages that programs may import
 
     Raises CurateError or ValueError for invalid values.
     """
     from curate.options import BuildOptions
     from curate.reading.location import split_location
     from curate.recipe import EvaluationSetConfig, Recipe, SourceConfig
-    from curate.recipes.reader import read_recipe, with_locations
+    from curate.recipes.reader import read_recipe, replace_locations
 
     locations = []
-    for name, location in map(_name_and_location, sources):
+    for name, location in map(_split_source, sources):
         path_or_id, source_options = split_location(location)
         locations.append(SourceConfig(name, path_or_id, source_options))
     sets = [EvaluationSetConfig.parse(argument) for argument in against]
-    if given is None:
-        return Recipe(tuple(locations), packages, BuildOptions(**chosen), tuple(sets))
-    return with_locations(read_recipe(given), locations, sets, limit=chosen["limit"])
+    if name_or_path is None:
+        return Recipe(tuple(locations), packages, BuildOptions(**build_options), tuple(sets))
+    return replace_locations(read_recipe(name_or_path), locations, sets, limit=build_options["limit"])
 
 
 def _print_dry_run(recipe: "Recipe", out: Path) -> None:
@@ -197,14 +201,14 @@ def _print_dry_run(recipe: "Recipe", out: Path) -> None:
             click.echo(f"{name:<12}{folder}")
 
 
-def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: bool) -> bool:
-    """Run the steps and print the result of each. Return False if a dataset is empty."""
+def _run_recipe(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: bool) -> bool:
+    """Run the steps of a recipe and print their results. Return False, without further steps, if a dataset is empty."""
     from curate.errors import CurateError
     from curate.manifest import Manifest
     from curate.recipes.runner import run
 
     interrupted = f"progress is saved in {out}; run the same command to continue"
-    # OSError: an unreadable input or an unwritable folder. Sampling models raises the other exceptions.
+    # Reading inputs and writing folders raise OSError; sampling raises the exceptions of training.
     kinds: list[type[Exception]] = [CurateError, OSError, *_import_training_errors(recipe)]
     with report_user_errors(*kinds, interrupt_message=interrupted), ProgressBar() as progress:
         for step in run(recipe, out, sandbox=sandbox, measure=_sample_models, overwrite=overwrite, progress=progress):
@@ -220,7 +224,7 @@ def _run(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overwrite: b
 
 
 def _print_dataset(step: str, folder: Path, manifest: "Manifest") -> None:
-    """Print the number of problems after a step; for the build, also the funnel of all rows."""
+    """Print the number of problems in the dataset of a step; for the build, also the funnel."""
     label = f"{step}: "
     if step == "build":
         label = ""
@@ -244,7 +248,7 @@ def _import_training_errors(recipe: "Recipe") -> list[type[Exception]]:
 
 
 def _sample_models(dataset: Path, section: "DifficultyConfig", sandbox: "SandboxOptions") -> None:
-    """Sample the models. importlib loads the function, because curate must not import `train`."""
+    """Sample the models of a recipe. Loads the function by importlib, because curate must not import `train`."""
     names = ("k", "n", "temperature", "top_p", "max_tokens", "seed")
     settings = {name: value for name in names if (value := getattr(section, name)) is not None}
     if section.languages:
@@ -261,7 +265,7 @@ def _sample_models(dataset: Path, section: "DifficultyConfig", sandbox: "Sandbox
     )
 
 
-def _name_and_location(source: str) -> tuple[str, str]:
+def _split_source(source: str) -> tuple[str, str]:
     name, equals, location = source.partition("=")
     if not (name and equals and location):
         raise click.BadParameter(f"{source!r} is not NAME=LOCATION, such as taco=data/taco", param_hint="--source")

@@ -13,14 +13,14 @@ from sandbox.commands.console import ProgressBar, report_user_errors, require_ex
 @click.command("decontaminate")
 @click.argument("dataset")
 @against_option(required=True)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the cleaned dataset.")
-@click.option("--text", metavar="COLUMN", help="Column of DATASET with the problems.  [default: the usual names]")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the decontaminated dataset.")
+@click.option("--text", metavar="COLUMN", help="Column with the problem statements.  [default: found by its name]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 def command(dataset: str, against: tuple[str, ...], out: Path, text: str | None, overwrite: bool) -> None:
     """Copy DATASET without the rows that contain evaluation items.
 
     DATASET is a folder written by build-dataset, or any file or folder of Parquet or JSON Lines. Removed rows are in
-    rejected/; all hits, with scores and the words in common, are in contamination/.
+    rejected/; all hits, with their scores and matching words, are in contamination/.
     """
     require_extra("data")
     from curate.decontamination.clean_copy import write_clean_copy

@@ -31,12 +31,12 @@ from sandbox.commands.console import ProgressBar, report_user_errors, require_ex
     metavar="NAME",
     default="taco",
     show_default=True,
-    help="The data_source by which verl chooses a scorer. It scores apps, codecontests, codeforces and taco itself; "
-    "any other name needs rewards.verl, which takes every row.",
+    help="The data_source, by which verl chooses a scorer. verl itself scores apps, codecontests, codeforces and taco. "
+    "Any other name requires rewards.verl, which scores all rows.",
 )
 @prompt_options
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export in the folder.")
-def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite: bool, **chosen: Any) -> None:
+def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite: bool, **others: Any) -> None:
     """Write DATASET in the format of a trainer or a tool.
 
     verl: Parquet for its loader and scorers. trl: a dataset for GRPOTrainer. verifiers: an environment package. jsonl:
@@ -51,7 +51,7 @@ def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite
     if to not in list_targets():
         raise click.BadParameter(f"{to!r} is not one of {', '.join(list_targets())}", param_hint="--to")
     with report_user_errors(CurateError, ValueError):
-        options = ExportOptions(**chosen, prompt=read_prompt(prompt))
+        options = ExportOptions(**others, prompt=read_prompt(prompt))
     with report_user_errors(CurateError, OSError), ProgressBar() as progress:
         manifest = export(resolve_dataset_folder(dataset), to, out, options, overwrite=overwrite, progress=progress)
     counts = manifest["counts"]

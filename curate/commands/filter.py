@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     "A row stays if the condition is true. Repeatable: all conditions must be true.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder of the filtered dataset.  [default: with --dry-run, none]"
+    "--out", type=click.Path(path_type=Path), help="Folder of the filtered dataset; required except with --dry-run."
 )
-@click.option("--dry-run", is_flag=True, help="Count the rows, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Count the rows without writing a dataset.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
 def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bool, overwrite: bool) -> None:
-    """Copy DATASET with only the rows that fulfil conditions.
+    """Copy the rows of DATASET that fulfill all conditions.
 
     A condition names columns and uses comparisons, arithmetic, in, between, is null, and, or, not, and the functions
-    len, words, lower, matches, solve_rate and samples. Rows with a condition that is false, or null because of a null
-    value, are in rejected/ with this condition.
+    len, words, lower, matches, solve_rate and samples. If a condition of a row is false or null, the row is in
+    rejected/, with this condition.
     """
     require_extra("data")
     from curate.errors import CurateError
@@ -56,7 +56,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
 
 
 def _print_counts(result: "FilterResult") -> None:
-    """Print the numbers of rows for which each condition is true, false or unknown."""
+    """Print for each condition the numbers of rows where it is true, false and null."""
     click.echo(f"{'true':>8}{'false':>8}{'unknown':>9}  condition")
     for text, n in result.condition_counts.items():
         click.echo(f"{n.get(True, 0):>8}{n.get(False, 0):>8}{n.get(None, 0):>9}  {' '.join(text.split())}")

@@ -68,7 +68,7 @@ def _show_version(context: click.Context, option: click.Parameter, is_set: bool)
 
 
 def _describe_origin() -> str:
-    """Describe the commit of an installed distribution, or else the folder of the packages."""
+    """Return a text with the git commit of the installed distribution or, without one, the source folder."""
     try:
         return f"built from commit {(_HERE / 'curate' / 'commit.txt').read_text().strip()}"
     except FileNotFoundError:

@@ -19,8 +19,8 @@ from sandbox.commands.table import warn
 def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool) -> None:
     """Merge two or more DATASETs into one, without duplicates across them.
 
-    Of several copies of a problem the verified one stays, then the one with most tests, then the one from the first
-    dataset. An evaluation set counts as compared only if every dataset was compared with it.
+    Of several copies of a problem, a verified one stays, then the one with the most tests, then the one from the first
+    dataset. The result counts as compared with an evaluation set only if every dataset was compared with it.
     """
     require_extra("data")
     from curate.errors import CurateError

@@ -1,4 +1,4 @@
-"""Options of several commands: rows to include, evaluation sets, near-duplicates, KEY=VALUE, and forms of prompts."""
+"""Options that several commands share: rows to include, evaluation sets, near-duplicates, KEY=VALUE, prompt formats."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -50,7 +50,8 @@ _FORMAT = click.option(
     "--prompt-format",
     "prompt_format",
     type=click.Choice(FORMATS),
-    help="Form of the prompt. base: that of DeepSeek-R1-Zero, for models without a chat template.  [default: chat]",
+    help="Format of the prompt. base: the text of DeepSeek-R1-Zero, for models without a chat template.  "
+    "[default: chat]",
 )
 
 
@@ -62,16 +63,16 @@ def against_option(*, required: bool) -> Callable[[Command], Command]:
         required=required,
         metavar="NAME=LOCATION",
         help="An evaluation set whose items no row may contain, and its file, folder or Hub id. humaneval, lcb and "
-        "codeforces are read in their published forms; a set of any other name is read by the usual column names. "
+        "codeforces are read in their published formats; for any other name, columns are found by their usual names. "
         "lcb:FROM..TO, with or without a location, also removes rows of LiveCodeBench with contests on these dates. "
         "Repeatable.",
     )
 
 
 def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Parse KEY=VALUE texts. A value that is not JSON is a text, so texts need no quotes.
+    """Parse KEY=VALUE arguments. A value that is not JSON is a string, so strings need no quotes.
 
-    option: name of the option, for messages
+    option: name of the option, for error messages
 
     Raises click.UsageError for a missing key or value, a repeated key, and the values True, False and None.
     """
@@ -80,7 +81,8 @@ def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key or not value:
             raise click.UsageError(f"{option} {text}: pass KEY=VALUE")
-        if value in _JSON_CONSTANTS:  # as a text, False would count as true
+        # As a string, False would count as true.
+        if value in _JSON_CONSTANTS:
             raise click.UsageError(f"{option} {text}: write {key}={_JSON_CONSTANTS[value]}")
         if key in values:
             raise click.UsageError(f"{option} {text}: repeated key {key}; pass it once")
@@ -92,17 +94,14 @@ def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def prompt_options(command: Command) -> Command:
-    """Add the options of the prompt to a command, as its parameter `prompt`: a table for curate.prompt.read_prompt.
-
-    The table has only the options of the command line.
-    """
+    """Add the prompt options to a command. It receives those on the command line as `prompt`, for read_prompt."""
 
     @_SYSTEM
     @_TEMPLATE
     @_ARGUMENT
     @_FORMAT
     @wraps(command)
-    def with_prompt(
+    def call_with_prompt(
         *arguments: Any, system: str | None, template: str | None, template_arguments: tuple[str, ...],
         prompt_format: str | None, **others: Any,
     ) -> Any:  # fmt: skip
@@ -112,4 +111,4 @@ def prompt_options(command: Command) -> Command:
         prompt = {name: value for name, value in table.items() if value is not None}
         return command(*arguments, prompt=prompt, **others)
 
-    return with_prompt
+    return call_with_prompt

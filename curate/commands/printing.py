@@ -1,4 +1,4 @@
-"""Output of commands: lines on a terminal of any encoding, the hashes of a dataset, and tables of counts."""
+"""Output of commands: lines for terminals of any encoding, the hashes of a dataset, and tables of counts."""
 
 import io
 import sys

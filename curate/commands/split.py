@@ -8,7 +8,7 @@ from curate.commands.printing import print_hashes
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 
-class _Size(click.ParamType[float | int]):
+class _PartSize(click.ParamType[float | int]):
     name = "SHARE|ROWS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
@@ -27,10 +27,10 @@ class _Size(click.ParamType[float | int]):
 )
 @click.option(
     "--validation",
-    type=_Size(),
-    help="Share of the rows, such as 0.1, or number of rows, for validation.  [default: none]",
+    type=_PartSize(),
+    help="Size of the part validation: a share of the rows, such as 0.1, or a number of rows.  [default: no such part]",
 )
-@click.option("--test", type=_Size(), help="Share or number of rows of a third part, test.  [default: none]")
+@click.option("--test", type=_PartSize(), help="Size of the part test, in the same form.  [default: no such part]")
 @click.option(
     "--similarity",
     type=click.FloatRange(0, 1, min_open=True),
@@ -38,7 +38,7 @@ class _Size(click.ParamType[float | int]):
     show_default=True,
     help="Minimum Jaccard similarity of word 5-grams at which two problems must be in the same part.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random assignment to parts.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing split in the folder.")
 def command(
     dataset: Path,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("stats")
 @click.argument("dataset", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers in the form of report.json.")
+@click.option("--json", "as_json", is_flag=True, help="Print the statistics as JSON, as in report.json.")
 def command(dataset: Path, as_json: bool) -> None:
     """Print statistics of DATASET: the tables of its report."""
     require_extra("data")
@@ -42,10 +42,10 @@ def command(dataset: Path, as_json: bool) -> None:
         sections = [
             section for chapter in build_chapters(counted) if chapter.id != "making" for section in chapter.sections
         ]
-        print_lines([*_format_head(counted), *render_terminal(sections)])
+        print_lines([*_format_summary(counted), *render_terminal(sections)])
 
 
-def _format_head(numbers: "Numbers") -> Iterator[str]:
+def _format_summary(numbers: "Numbers") -> Iterator[str]:
     sources, dataset = numbers["funnel"]["sources"].values(), numbers["dataset"]
     kept, read = (sum(count[name] for count in sources) for name in ("kept", "read"))
     yield f"{kept} of {read} problems were kept"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-def _hash_option(name: str, covers: str) -> Callable[[Command], Command]:
-    text = f"The published {name} hash, which covers {covers}.  [default: compare only with the manifest]"
+def _add_hash_option(name: str, content: str) -> Callable[[Command], Command]:
+    text = f"The published {name} hash, which covers {content}.  [default: compare only with the manifest]"
     return click.option(f"--{name}-hash", metavar="HEX", help=text)
 
 
@@ -28,18 +28,18 @@ def _hash_option(name: str, covers: str) -> Callable[[Command], Command]:
 @click.option(
     "--run",
     metavar="all|ROWS",
-    help="Also execute the references of all rows, or of this many rows chosen by --seed.  [default: none]",
+    help="Also execute the references of all rows, or of a random sample of this many.  [default: none]",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the choice of rows.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random sample.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="With --run: folder of the report audit.md and audit.json.  [default: audits/ and the dataset's name]",
+    help="With --run: folder of the report, audit.md and audit.json.  [default: audits/DATASET]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the audit of another source or sample in the folder --out.")
-@_hash_option("content", "the rows without measured columns")
-@_hash_option("reward", "the columns on which rewards depend")
-@_hash_option("manifest", "the whole manifest")
+@click.option("--overwrite", is_flag=True, help="Replace an audit of another source or sample in --out.")
+@_add_hash_option("content", "the rows without measured columns")
+@_add_hash_option("reward", "the columns on which rewards depend")
+@_add_hash_option("manifest", "the whole manifest")
 @options.add_sandbox_options
 def command(
     dataset: str,
@@ -52,18 +52,18 @@ def command(
 ) -> None:
     """Compare the rows of DATASET with its manifest.
 
-    Reads every row, recomputes the hashes, and compares the counts. Ids must be unique, and tests readable. Anyone can
-    write a manifest, so also pass the hashes published with DATASET.
+    Reads every row, recomputes the hashes, compares the counts, and checks that ids are unique and tests readable.
+    Anyone can write a manifest, so also pass the hashes published with DATASET.
 
     With --run, the command also executes references on their tests. DATASET can then be raw data of a source, as in
-    deepcoder=LOCATION: the command executes solutions, and writes the rows that pass as a dataset to --out. The exit
-    status is 1 after a difference or a failure.
+    deepcoder=LOCATION: the command executes solutions, and writes the problems with a passing solution as a dataset to
+    --out. The exit status is 1 after a difference or a failure.
     """
     require_extra("data")
     from curate.errors import CurateError
     from sandbox import SandboxError
 
-    n_rows = _parse_run(run)
+    n_rows = _parse_sample_size(run)
     name, equals, location = dataset.partition("=")
     is_source = bool(equals and re.fullmatch(r"[\w-]+", name)) and not Path(dataset).exists()
     if is_source and run is None:
@@ -73,7 +73,7 @@ def command(
         )
     if run is None:
         with report_user_errors(CurateError, PermissionError):
-            _check(dataset, expected)
+            _compare_with_manifest(dataset, expected)
         return
     if any(expected.values()):
         raise click.UsageError("--run does not compare published hashes. Leave out --run or the hashes.")
@@ -101,7 +101,7 @@ def command(
     sys.exit(0 if audit.ok else 1)
 
 
-def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
+def _compare_with_manifest(dataset: str, expected: Mapping[str, str | None]) -> None:
     """Compare the dataset with its manifest and with published hashes. Raises ClickException for a difference.
 
     expected: values of the options, by their names
@@ -133,8 +133,8 @@ def _check(dataset: str, expected: Mapping[str, str | None]) -> None:
             )
 
 
-def _parse_run(run: str | None) -> int | None:
-    """Return the number of rows to execute; None for all."""
+def _parse_sample_size(run: str | None) -> int | None:
+    """Return the number of rows to execute; None for "all" or without --run."""
     if run in (None, "all"):
         return None
     assert run is not None

@@ -1,6 +1,6 @@
-"""Solve rates of problems by model, and datasets of the problems in a band of solve rates.
+"""Solve rates of problems by model, and the selection of problems by solve rate.
 
 table      the table `difficulty/`: solve rates by problem and model
 pass_at_k  the unbiased estimate of pass@k
-band       a band of solve rates, and a copy of a dataset with the problems in it
+band       the copy of a dataset with only the problems in a solve-rate band
 """

@@ -1,4 +1,4 @@
-"""Bands of solve rates, to select problems with a learning signal, which a model solves neither always nor never."""
+"""Solve-rate bands, which select the problems with a learning signal: those solved neither always nor never."""
 
 import hashlib
 import json
@@ -14,21 +14,22 @@ from curate.errors import CurateError
 from curate.manifest import BandPlan, Manifest, SelectedBand
 from curate.problem import Rejection
 
-_FEW_ROWS, _FEW_SHARE = 100, 0.1  # fewer remaining problems cause a warning
+# Fewer remaining problems, or a smaller share of all problems, cause a warning.
+_MIN_ROWS, _MIN_SHARE = 100, 0.1
 _SETTINGS = ("k", "temperature", "top_p", "max_tokens", "seed")
-_TEXTS = ("prompt", "engine", "languages")  # settings with empty defaults
+_JSON_SETTINGS = ("prompt", "engine", "languages")  # columns with JSON text; empty for the default
 
 
 @dataclass(frozen=True, slots=True)
 class SolveRateBand:
-    """The minimum and the maximum share of correct samples, both included. INTELLECT-2 keeps 0.125 to 0.5."""
+    """The inclusive bounds of the share of correct samples. INTELLECT-2 keeps 0.125 to 0.5."""
 
     lower: float = 0.0
     upper: float = 1.0
 
     @classmethod
     def parse(cls, text: str) -> "SolveRateBand":
-        """Parse MIN:MAX; either may be empty. Raises CurateError for any other text."""
+        """Parse MIN:MAX, where MIN or MAX may be empty. Raises CurateError for any other text."""
         lower, colon, upper = text.partition(":")
         try:
             band = cls(float(lower or 0), float(upper or 1))
@@ -45,7 +46,7 @@ class SolveRateBand:
         """Return the reason to exclude n_correct of n samples; None if their rate is in the band."""
         if n == 0:
             return "not_sampled"
-        # Both the quotient and a bound parsed from a decimal are the float nearest to the ratio.
+        # Division and float() round correctly, so 3 of 10 equals a bound of 0.3.
         rate = n_correct / n
         if rate < self.lower:
             return "too_hard"
@@ -64,14 +65,14 @@ def filter_by_solve_rate(
     overwrite: bool = False,
     recipe: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Write the rows with a solve rate in the band, and return the manifest of the new dataset.
+    """Write the rows with solve rates in the band, and return the manifest of the new dataset.
 
     models  models whose solve rates must all lie in the band; empty for all sampled models
-    recipe  recipe of the result; None if it does not describe the sampling of the models
+    recipe  recipe to store in the manifest; None to store none
 
     The other rows go to `rejected` as too_hard, too_easy or not_sampled, with the counts of each model. The new dataset
-    has all solve rates. A finished folder with the same inputs is unchanged. Raises CurateError if the dataset cannot
-    be read, has no such models, or the folder cannot be written.
+    keeps the solve rates of all models. A finished folder with the same inputs is unchanged. Raises CurateError if the
+    dataset cannot be read or lacks these models, or if the folder cannot be written.
     """
     origin = Dataset.open_built(dataset)
     rates = solve_rates.read(origin.path)
@@ -81,10 +82,10 @@ def filter_by_solve_rate(
     plan = replace(
         before.plan,
         parent_content_hash=before.content_hash,
-        solve_rate=(*before.plan.solve_rate, _plan(rates, band, models)),
+        solve_rate=(*before.plan.solve_rate, _build_plan(rates, band, models)),
     )
     removed = dict(_iter_rejections(origin, rates, band, models))
-    chosen = SelectedBand(str(band), tuple(models), _describe_small_rest(len(origin), len(removed)))
+    chosen = SelectedBand(str(band), tuple(models), _make_size_warning(len(origin), len(removed)))
     return derive(
         [origin],
         removed,
@@ -107,7 +108,7 @@ def _select_models(dataset: Path, rates: Sequence[Row], named: Sequence[str]) ->
     return list(named) or known
 
 
-def _plan(rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]) -> BandPlan:
+def _build_plan(rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]) -> BandPlan:
     used = [[row[name] for name in ("id", "model", "n", "n_correct", "samples")] for row in rates]
     return BandPlan(
         band=str(band),
@@ -117,27 +118,27 @@ def _plan(rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]) -> B
 
 
 def _parse_settings(row: Row) -> Row:
-    given = {name: json.loads(row[name]) for name in _TEXTS if row[name]}
-    return {**{name: row[name] for name in _SETTINGS}, **given}
+    nondefault = {name: json.loads(row[name]) for name in _JSON_SETTINGS if row[name]}
+    return {**{name: row[name] for name in _SETTINGS}, **nondefault}
 
 
 def _iter_rejections(
     origin: Dataset, rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]
 ) -> Iterator[tuple[Key, Rejection]]:
-    """Yield the key and the rejection of each row outside the band."""
+    """Yield the key and the rejection of each row without all of its solve rates in the band."""
     counts = {(row["id"], row["model"]): (row["n"], row["n_correct"]) for row in rates}
     for position, row in enumerate(origin.iter_rows("data", ("id", "source"))):
         of_models = {model: counts.get((row["id"], model), (0, 0)) for model in models}
         reasons = {band.find_exclusion_reason(*count) for count in of_models.values()} - {None}
-        # One reason per row; a problem without samples is neither hard nor easy.
+        # A row has one reason. A model without samples takes precedence.
         reason = next((first for first in ("not_sampled", "too_hard", "too_easy") if first in reasons), None)
         if reason is not None:
             detail = ", ".join(f"{model} {correct} of {n}" for model, (n, correct) in of_models.items())
             yield (0, position), Rejection(row["id"], row["source"], "difficulty", reason, detail)
 
 
-def _describe_small_rest(n_rows: int, n_removed: int) -> str | None:
+def _make_size_warning(n_rows: int, n_removed: int) -> str | None:
     n_left = n_rows - n_removed
-    if n_left >= _FEW_ROWS and n_left >= _FEW_SHARE * n_rows:
+    if n_left >= _MIN_ROWS and n_left >= _MIN_SHARE * n_rows:
         return None
     return f"only {n_left} of {n_rows} problems are left; a wider band, or another model, leaves more"

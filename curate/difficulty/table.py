@@ -26,20 +26,20 @@ COLUMNS: Columns = {
     "id": ("string", "the problem, as in the dataset"),
     "model": ("string", "the name under which it was sampled"),
     "n": ("int32", "samples that have a verdict"),
-    "n_correct": ("int32", "of them, those that passed every test"),
-    "n_truncated": ("int32", "of n, the truncated ones; each is judged by the program in it, if it has one"),
-    "n_truncated_correct": ("int32", "of n_correct, the truncated ones"),
+    "n_correct": ("int32", "samples that passed every test"),
+    "n_truncated": ("int32", "samples among n that were cut off at max_tokens; a complete program in one is judged"),
+    "n_truncated_correct": ("int32", "truncated samples among n_correct"),
     "n_no_code": (
         "int32",
-        "of n, those that were not truncated and have no fenced program or final answer; they count as wrong",
+        "samples among n, not truncated, without a fenced program or final answer; they count as wrong",
     ),
-    "n_sampled": ("int32", "completions of the model; more than n where the sandbox failed"),
+    "n_sampled": ("int32", "completions of the model; more than n if the sandbox failed"),
     "k": ("int32", "the k of pass_at_k"),
-    "pass_at_1": ("float64?", "n_correct / n; null where n is 0"),
-    "pass_at_k": ("float64?", "unbiased estimate (Chen et al. 2021); null where n is below k"),
-    "mean_tokens": ("float64?", "length of the completions; 0 where the server does not report it"),
-    "temperature": ("float64", "of the samples"),
-    "top_p": ("float64", "of the samples"),
+    "pass_at_1": ("float64?", "n_correct / n; null if n is 0"),
+    "pass_at_k": ("float64?", "unbiased estimate (Chen et al. 2021); null if n is below k"),
+    "mean_tokens": ("float64?", "mean length of the completions; 0 if the server does not report it"),
+    "temperature": ("float64", "sampling temperature"),
+    "top_p": ("float64", "nucleus sampling threshold"),
     "max_tokens": ("int32", "maximum tokens of a completion"),
     "seed": ("int32", "the seed from which the seed of each sample is derived"),
     "samples": ("string", "cache key of the samples: problem, tests, prompt, model and settings"),
@@ -52,8 +52,13 @@ COLUMNS: Columns = {
 }
 
 
-def build_row(id: str, name: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
-    """Compute the row of a problem and a model from the verdicts of the samples."""
+def build_row(id: str, cache_key: str, settings: Mapping[str, Any], records: list[Row], *, n_sampled: int) -> Row:
+    """Compute the row of a problem and a model.
+
+    cache_key  value of the column `samples`
+    settings   settings of the sampling, by column
+    records    samples with a verdict
+    """
     verdicts = [record["verdict"] for record in records]
     n, n_correct = len(verdicts), verdicts.count("accepted")
     truncated = [record for record in records if record["truncated"]]
@@ -63,7 +68,7 @@ def build_row(id: str, name: str, settings: Mapping[str, Any], records: list[Row
         "languages": "",
         **settings,
         "id": id,
-        "samples": name,
+        "samples": cache_key,
         "n": n,
         "n_correct": n_correct,
         "n_truncated": len(truncated),
@@ -81,7 +86,7 @@ def estimate_pass_rates(n: int, n_correct: int, k: int) -> Row:
 
 
 def read(dataset: Path) -> list[Row]:
-    """Return all rows by id and model; empty without samples. Raises CurateError for a damaged file."""
+    """Return all rows, sorted by id and model; empty without samples. Raises CurateError for a damaged file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -114,7 +119,8 @@ def select_remaining_tables(dataset: Dataset, removed: Collection[str]) -> Table
 def replace_model_rows(dataset: Path, model: str, rows: Iterable[Row]) -> None:
     """Replace the earlier rows of a model. Rows of problems missing from `rows`, removed by a filter, stay."""
     folder = dataset / DIFFICULTY
-    with FileLock(folder / ".work" / "lock", wait_seconds=inf):  # another model may write at the same time
+    # Another process may sample another model.
+    with FileLock(folder / ".work" / "lock", wait_seconds=inf):
         before = read(dataset)
         new = {(row["id"], row["model"]): row for row in rows}
         after = {(row["id"], row["model"]): row for row in before} | new

@@ -1,7 +1,7 @@
-"""Write a finished dataset in the format of a trainer or a tool, streamed row by row.
+"""Exports of a finished dataset in the format of a trainer or a tool, streamed row by row.
 
-An export is written to a temporary folder next to the output folder, and renamed when complete. left_out.jsonl lists
-the rows that the target cannot express.
+An export is written to a temporary folder next to the output folder, and renamed when complete. Its left_out.jsonl
+lists the rows that were not exported.
 """
 
 import json
@@ -38,18 +38,16 @@ if TYPE_CHECKING:
 Manifest = dict[str, Any]
 Row = Mapping[str, Any]
 EXCLUDED = "left_out.jsonl"
-QUESTION_REASON = "mathematics"  # the reason to leave out questions with an expected answer
-_QUESTIONS = {
-    QUESTION_REASON: "questions with an expected answer, which `curate train` takes; exports have programs only"
-}
+QUESTION_REASON = "mathematics"
+_QUESTIONS = {QUESTION_REASON: "math problems; exports have only programming problems, but `curate train` accepts both"}
 UNSUPPORTED_LIMITS_MESSAGE = "limits other than wall time and memory, which a record cannot express"
 
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """The options that, together with the dataset, decide the content of an export."""
+    """The options that, together with the dataset, determine the content of an export."""
 
-    select: str = "strongest"  # strategy that selects the tests of a reward: one of STRATEGIES
+    select: str = "strongest"  # strategy that selects the tests: one of STRATEGIES
     budget: int | None = None  # maximum number of tests; None: DEFAULT_MAX_CASES, or the maximum of the target
     include: tuple[str, ...] = ()  # rows to export besides trusted ones: values of curate.trust.INCLUDE_CHOICES
     verl_data_source: str = "taco"
@@ -73,10 +71,10 @@ class ExportOptions:
 
 
 class ExportTarget(Protocol):
-    """The format of a trainer or a tool. Problems passed to it contain only the selected tests.
+    """The format of a trainer or a tool. The problems passed to it contain only the selected tests.
 
-    A target with a maximum number of tests also has apply_target_limits(options), which returns the options with this
-    limit. It raises CurateError if the options request more tests.
+    A target with a maximum number of tests also has apply_target_limits(options). It returns the options with this
+    maximum, or raises CurateError if they request more tests.
     """
 
     @property
@@ -97,12 +95,11 @@ def list_targets() -> list[str]:
 
 
 def load_target(name: str) -> ExportTarget:
-    """Return the target with this name, one of list_targets()."""
     return cast(ExportTarget, import_module(f"curate.exports.{name}"))
 
 
 def list_exclusion_reasons(target_name: str) -> dict[str, str]:
-    """Return a target's reasons for leaving rows out, with their meanings."""
+    """Return the reasons for leaving rows out of an export, with their meanings."""
     return {**MEANINGS, **_QUESTIONS, **load_target(target_name).EXCLUSION_REASONS}
 
 
@@ -119,18 +116,18 @@ def export(
 
     dataset      the folder of a finished dataset
     target_name  one of list_targets()
-    overwrite    replace an earlier export in the folder
-    progress     called with the progress
+    overwrite    whether to replace an earlier export in the folder
+    progress     progress callback
 
     Leaves out rows that the target cannot express, and untrusted rows (curate/trust.py) unless the options include
-    them. Raises CurateError if the dataset is unfinished or altered, if no row can be exported, or if `out` must not be
-    replaced.
+    them. Raises CurateError if the dataset is unfinished or altered, if no row can be exported, or if `out` has other
+    content.
     """
     target = load_target(target_name)
     options = _complete_options(target_name, out, options)
     plan = _build_plan(dataset, target_name, options)
     if out.resolve().is_relative_to(dataset.resolve()) or dataset.resolve().is_relative_to(out.resolve()):
-        raise CurateError(f"{out} contains the dataset, or lies inside it. Choose another --out.")
+        raise CurateError(f"{out} contains the dataset, or is inside it. Choose another --out.")
     left_out: Counter[str] = Counter()
     with _create_temporary_folder(out) as folder:
         _check_replaceable(out, overwrite=overwrite)
@@ -187,7 +184,8 @@ def find_finished_export(dataset: Path, target_name: str, out: Path, options: Ex
     Raises CurateError if the dataset is unfinished.
     """
     plan = _build_plan(dataset, target_name, _complete_options(target_name, out, options))
-    wanted = json.loads(json.dumps({**plan, "curate": metadata.version("curate-code")}))  # tuples become lists
+    # The round trip turns tuples into lists, as in the stored manifest.
+    wanted = json.loads(json.dumps({**plan, "curate": metadata.version("curate-code")}))
     try:
         manifest: Manifest = json.loads((out / MANIFEST).read_text())
         return manifest if all(manifest[name] == value for name, value in wanted.items()) else None
@@ -196,7 +194,7 @@ def find_finished_export(dataset: Path, target_name: str, out: Path, options: Ex
 
 
 def _build_plan(dataset: Path, to: str, options: ExportOptions) -> Manifest:
-    """Return the entries of an export's manifest for its dataset and its final options."""
+    """Return the entries of an export's manifest that identify its dataset and its options."""
     before = output_folder.read_manifest(dataset)
     names = {
         "content_hash": before.content_hash,
@@ -220,7 +218,7 @@ def _select_tests(problem: Problem, options: ExportOptions) -> Suite:
 
 
 def _check_replaceable(out: Path, *, overwrite: bool) -> None:
-    """Raise CurateError unless `out` is missing, empty, or an export to overwrite."""
+    """Raise CurateError unless `out` is missing, empty, or an export that may be overwritten."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     try:
@@ -252,17 +250,17 @@ def _create_temporary_folder(out: Path) -> Iterator[Path]:
 
 
 def make_conversation(problem: Problem, prompt: PromptFormat) -> Chat:
-    """Return the messages that ask for a solution: the system prompt, if any, and the question."""
+    """Return the prompt of a problem: the system message, if any, and the user message."""
     return prompt.build_chat(problem.statement, problem.starter_code, problem.tests)
 
 
-def make_question(problem: Problem, prompt: PromptFormat) -> str:
-    """Return the last message of the conversation, without the system prompt."""
+def make_user_message(problem: Problem, prompt: PromptFormat) -> str:
+    """Return the text of the user message that asks for a solution."""
     return make_conversation(problem, prompt)[-1]["content"]
 
 
 def collect_common_values(problem: Problem) -> dict[str, Any]:
-    """Return the values of columns that most formats share."""
+    """Return the values of the columns that most formats have."""
     return {
         "id": problem.id,
         "source": problem.source,
@@ -271,16 +269,16 @@ def collect_common_values(problem: Problem) -> dict[str, Any]:
     }
 
 
-def write_readme(folder: Path, text: str, prompt: PromptFormat, remedy: str) -> None:
-    """Write README.md, with a note about the arguments of the chat template if there are any.
+def write_readme(folder: Path, text: str, prompt: PromptFormat, template_instruction: str) -> None:
+    """Write README.md, with a note about chat template arguments if the prompt format has any.
 
-    remedy: the sentence that explains how to pass them to the trainer
+    template_instruction: a sentence on passing these arguments to the trainer
     """
     if prompt.template_arguments:
         arguments = ", ".join(f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items())
         text += (
             f"\nThe prompts are meant for the chat template with {arguments}. Rows cannot hold such arguments, so the "
-            f"manifest only records them. {remedy}\n"
+            f"manifest only records them. {template_instruction}\n"
         )
     (folder / "README.md").write_text(text)
 

@@ -1,6 +1,6 @@
-"""Write problems.jsonl: records of `curate judge`, with further fields for trainers.
+"""The export target jsonl: problems.jsonl, with records of `curate judge` and further fields for trainers.
 
-The program in a record, `code`, is the reference. To judge a submission with `curate judge`, put it there instead.
+The field `code` of a record is the reference. To judge another submission with `curate judge`, replace it.
 """
 
 import json
@@ -11,8 +11,8 @@ from curate.exports._export import (
     UNSUPPORTED_LIMITS_MESSAGE,
     ExportOptions,
     has_nondefault_limits,
-    make_question,
     make_suite_record,
+    make_user_message,
     write_readme,
 )
 from curate.problem import Problem
@@ -44,7 +44,7 @@ def _make_record(problem: Problem, prompt: PromptFormat) -> dict[str, object]:
     return {
         "id": problem.id,
         **({"system_prompt": prompt.system} if prompt.system else {}),
-        "prompt": make_question(problem, prompt),
+        "prompt": make_user_message(problem, prompt),
         "code": problem.reference and problem.reference.source,
         "language": problem.reference.language if problem.reference else "python",
         **make_suite_record(problem.tests),

@@ -1,6 +1,6 @@
-"""Write train.parquet for TRL: a conversation in `prompt`, and columns that are keyword arguments of reward functions.
+"""The export target trl: train.parquet, with a conversation in `prompt` and the arguments of reward functions.
 
-The column `tests` has the complete suites by which `rewards.trl.code_reward` judges.
+The column `tests` has complete suites, for `rewards.trl.code_reward`.
 """
 
 from collections.abc import Iterable

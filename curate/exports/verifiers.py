@@ -1,4 +1,4 @@
-"""Write a package for verifiers. Once installed, its name is the name of a taskset.
+"""The export target verifiers: a Python package. Once it is installed, verifiers loads it as a taskset by its name.
 
 The package contains the problems as Parquet, with complete suites, because curate's sandbox judges the programs.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
 
-from curate.exports._export import ExportOptions, collect_common_values, make_question, write_parquet, write_readme
+from curate.exports._export import ExportOptions, collect_common_values, make_user_message, write_parquet, write_readme
 from curate.problem import Problem
 
 EXCLUSION_REASONS: dict[str, str] = {}
@@ -73,7 +73,7 @@ def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> 
         {
             **collect_common_values(problem),
             "system_prompt": prompt.system,
-            "prompt": make_question(problem, prompt),
+            "prompt": make_user_message(problem, prompt),
             "tests": problem.tests.to_json(),
         }
         for problem in problems

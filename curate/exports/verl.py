@@ -1,10 +1,10 @@
-"""Write train.parquet for verl, which chooses its default scorer by `data_source`.
+"""The export target verl: train.parquet for verl, which chooses its default scorer by `data_source`.
 
-For the names in SCORED_BY_VERL the scorer is verl's prime_code, or its client of SandboxFusion if a URL is configured.
-This scorer takes tests in APPS's form, {"inputs", "outputs", "fn_name"}. Once a test has failed, it counts only the
-first ten tests, so a program that fails the eleventh gets full marks. Therefore the export has at most ten tests per
-row, and no rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all tests in curate's
-sandbox.
+For the names in SCORED_BY_VERL, the scorer is verl's prime_code, or its client of SandboxFusion if a URL is configured.
+This scorer takes tests in APPS's format, {"inputs", "outputs", "fn_name"}. Once a test has failed, it counts only the
+first ten tests, so a program that fails only the eleventh gets the full reward. Therefore the export has at most ten
+tests per row, and no rows that this scorer would misjudge. Any other name is for `rewards.verl`, which runs all tests
+in curate's sandbox.
 
 See verl/utils/reward_score/__init__.py, prime_code/testing_util.py and sandbox_fusion/utils.py of verl 0.9.1.
 """
@@ -32,10 +32,12 @@ from sandbox import Case, Suite
 
 SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
 _COUNTED_TESTS = 10
-# Checkers that verl's comparison approximates; it accepts 1.0 for 1.
+# The checkers that verl's comparison approximates; unlike them, it accepts 1.0 for 1.
 _TEXT_CHECKERS, _CALL_CHECKERS = ("lcb",), ("lcb", "exact")
-_SECONDS_FOR_CALLS = 3.0  # for all calls; verl's scorer allows six, on a machine that may be slower
-_SECONDS_PER_TEST = 5.0  # verl's scorer allows ten
+# Maximum CPU seconds of a reference for all calls, and for a test of stdin. verl's scorer allows 6 s and 10 s; the
+# machine that trains may be slower.
+_MAX_CALLS_SECONDS = 3.0
+_MAX_TEST_SECONDS = 5.0
 EXCLUSION_REASONS = {
     "limits": UNSUPPORTED_LIMITS_MESSAGE,
     "checker": "a checker that verl's scorer lacks; choose another --verl-data-source to use rewards.verl",
@@ -68,7 +70,7 @@ _CURATE_SCORES = "`data_source` is {name}, which verl's own scorers do not suppo
 
 
 def apply_target_limits(options: ExportOptions) -> ExportOptions:
-    """Limit the number of tests to what verl's scorer counts. Raises CurateError if more were requested."""
+    """Limit the number of tests to those that verl's scorer counts. Raises CurateError if more are requested."""
     if options.verl_data_source not in SCORED_BY_VERL:
         return options
     if options.select == "all" or (options.budget or 0) > _COUNTED_TESTS:
@@ -82,18 +84,18 @@ def apply_target_limits(options: ExportOptions) -> ExportOptions:
 
 def find_unsupported_reason(problem: Problem, options: ExportOptions) -> str | None:
     suite, calls = problem.tests, problem.tests.entry_point is not None
-    by_verl = options.verl_data_source in SCORED_BY_VERL
+    uses_verl_scorer = options.verl_data_source in SCORED_BY_VERL
     if has_nondefault_limits(suite):
         return "limits"
-    if by_verl and suite.assertions is not None:
+    if uses_verl_scorer and suite.assertions is not None:
         return "assertions"
-    if by_verl and suite.checker not in (_CALL_CHECKERS if calls else _TEXT_CHECKERS):
+    if uses_verl_scorer and suite.checker not in (_CALL_CHECKERS if calls else _TEXT_CHECKERS):
         return "checker"
-    if calls and not all(_is_expressible(case, by_verl) for case in suite.cases):
+    if calls and not all(_is_expressible(case, uses_verl_scorer=uses_verl_scorer) for case in suite.cases):
         return "arguments"
     slowest = problem.slowest_cpu_seconds or 0.0
-    most = _SECONDS_FOR_CALLS / len(suite.cases) if calls else _SECONDS_PER_TEST
-    return "slow" if by_verl and slowest > most else None
+    max_seconds = _MAX_CALLS_SECONDS / len(suite.cases) if calls else _MAX_TEST_SECONDS
+    return "slow" if uses_verl_scorer and slowest > max_seconds else None
 
 
 def write(problems: Iterable[Problem], folder: Path, options: ExportOptions) -> None:
@@ -135,26 +137,23 @@ def _get_ground_truth(row: Row) -> str:
 
 
 def _make_ground_truth(suite: Suite) -> dict[str, object]:
-    """Return the suite in APPS's form for verl, with further fields that only rewards.verl reads."""
+    """Return the suite in APPS's format, with further fields that only rewards.verl reads."""
     cases = suite.cases
     if suite.entry_point is not None:
         cases = tuple(map(_convert_call, cases))
     elif suite.checker == "lcb":
-        # The checker `lcb` strips lines on both sides, verl only those of the output.
+        # The checker `lcb` strips the lines of both outputs, but verl does not strip the expected ones.
         cases = tuple(Case(case.input, _strip_lines(case.expected)) for case in cases)
     fields = {
         name: value for name, value in make_suite_record(suite).items() if name not in ("kind", "tests", "fn_name")
     }
-    called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
+    function = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
     trials = {"trials": suite.trials} if suite.trials else {}
-    return {"inputs": [c.input for c in cases], "outputs": [c.expected for c in cases], **trials, **called, **fields}
+    return {"inputs": [c.input for c in cases], "outputs": [c.expected for c in cases], **trials, **function, **fields}
 
 
 def _convert_call(case: Case) -> Case:
-    """Return the call with one argument per line.
-
-    Python's json module formats the values, because one of verl's scorers compares that text.
-    """
+    """Return the call with one argument per line, in the format of json.dumps, which verl's scorers compare as text."""
     arguments = "\n".join(map(json.dumps, json.loads(case.input)))
     return Case(arguments, json.dumps(json.loads(case.expected)))
 
@@ -163,18 +162,21 @@ def _strip_lines(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip().split("\n"))
 
 
-def _is_expressible(case: Case, by_verl: bool) -> bool:
-    """Return whether a call can be written as JSON and, if verl scores it, passed and compared unchanged."""
+def _is_expressible(case: Case, *, uses_verl_scorer: bool) -> bool:
+    """Return whether a call can be written as JSON and, for verl's scorer, is passed and compared unchanged."""
     try:
         arguments, value = json.loads(case.input), json.loads(case.expected)
-    except ValueError:  # an integer has more digits than Python reads
+    # An integer may exceed Python's limit of digits.
+    except ValueError:
         return False
+    if not uses_verl_scorer:
+        return True
     first = value[0] if isinstance(value, list) and value else None
-    return not by_verl or (bool(arguments) and not any(map(_is_keyed_by_integers, (arguments[0], value, first))))
+    return bool(arguments) and not any(map(_is_keyed_by_integers, (arguments[0], value, first)))
 
 
 def _is_keyed_by_integers(value: object) -> bool:
-    """Return whether this is a dictionary with only integer keys, or an empty one, which verl's scorer would alter."""
+    """Return whether this is a dictionary with integers for all keys, or empty; verl's scorer would alter it."""
     return isinstance(value, dict) and all(map(_is_integer, value))
 
 

@@ -20,13 +20,13 @@ class Finding(StrEnum):
 
     SOUND = "sound"
     REWARDED = "rewarded wrongly"
-    CORRUPTED = "spoiled the next"  # the judge then refuses the simplest right completion
+    CORRUPTED = "spoiled the next"  # afterward, the judge refuses the simplest right submission
     REFUSED = "refused wrongly"
     UNKNOWN = "unknown"
     CRASHED = "crashed"
     HUNG = "hung"
     LENIENT = "lenient"
-    OUTAGE = "a number in an outage"
+    OUTAGE = "a number in an outage"  # not an unknown reward
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,42 +91,43 @@ class AttemptResult:
 def plan_attempts(
     conventions: Iterable[Convention],
     *,
-    takes_text: bool,
-    outages: bool,
-    host: bool,
+    accepts_text: bool,
+    include_outages: bool,
+    include_host: bool,
     quick: bool,
     only: Sequence[str] = (),
     extra_classes: Sequence[ProbeClass] = (),
 ) -> Iterator[Attempt]:
     """Yield the attempts for a target.
 
-    conventions    conventions that the target supports
-    takes_text     whether it takes whole completions
-    outages        whether to simulate outages of its backend
-    host           whether to include probes of the isolation from the machine
-    quick          whether to try each probe in only one convention, in rotation, and skip slow probes
-    only           prefixes of attempt ids; empty for all
-    extra_classes  classes of probes outside the catalogue
+    conventions      conventions that the target supports
+    accepts_text     whether it accepts whole completions
+    include_outages  whether to simulate outages of its backend
+    include_host     whether to include probes that try to leave the sandbox
+    quick            whether to try each probe in only one convention, in rotation, and skip slow probes
+    only             prefixes of attempt ids; empty for all
+    extra_classes    classes of probes outside the catalogue
     """
-    allowed = [convention for convention in Convention if convention in set(conventions)]
-    turn = 0
-    for probe_class in (*list_probe_classes(), *extra_classes):
+    supported = [convention for convention in Convention if convention in set(conventions)]
+    rotation = 0
+    for probe_class in (*probe_classes(), *extra_classes):
         skipped = (
-            (probe_class.group is Group.EXTRACT and not takes_text)
-            or (probe_class.group is Group.OUTAGE and not outages)
-            or (probe_class.group is Group.HOST and not host)
+            (probe_class.group is Group.EXTRACT and not accepts_text)
+            or (probe_class.group is Group.OUTAGE and not include_outages)
+            or (probe_class.group is Group.HOST and not include_host)
         )
-        tried: dict[Convention, list[Attempt]] = {convention: [] for convention in allowed}
+        attempts: dict[Convention, list[Attempt]] = {convention: [] for convention in supported}
         for probe in () if skipped else probe_class.probes:
-            fitting = [convention for convention in allowed if convention in probe.conventions]
+            candidates = [convention for convention in supported if convention in probe.conventions]
             if quick and not only:
-                fitting = fitting[turn % len(fitting) :][:1] if fitting and probe.seconds < _LONG_SECONDS else []
-                turn += 1
-            for convention in fitting:
+                is_quick = candidates and probe.seconds < _LONG_SECONDS
+                candidates = [candidates[rotation % len(candidates)]] if is_quick else []
+                rotation += 1
+            for convention in candidates:
                 attempt = Attempt(probe_class, probe, get_first_problem(convention))
-                if not only or _is_named(attempt.id, only):
-                    tried[convention].append(attempt)
-        for attempts_of_convention in tried.values():
+                if not only or _matches_name(attempt.id, only):
+                    attempts[convention].append(attempt)
+        for attempts_of_convention in attempts.values():
             yield from attempts_of_convention
 
 
@@ -134,8 +135,8 @@ def find_unknown_names(names: Sequence[str], extra_classes: Sequence[ProbeClass]
     """Return the names that match no group, class, probe or attempt."""
     classes = (*list_probe_classes(), *extra_classes)
     probes = [f"{each.id}/{probe.name}/{form}" for each in classes for probe in each.probes for form in Convention]
-    return [name for name in names if not any(_is_named(id, [name]) for id in (*probes, *(c.id for c in classes)))]
+    return [name for name in names if not any(_matches_name(id, [name]) for id in (*probes, *(c.id for c in classes)))]
 
 
-def _is_named(id: str, names: Sequence[str]) -> bool:
+def _matches_name(id: str, names: Sequence[str]) -> bool:
     return any(f"{id}/".startswith(f"{name.rstrip('/')}/") for name in names)

@@ -2,7 +2,7 @@
 
     python -m curate.probe.bait SECRET
 
-The process exits at the end of its standard input.
+The process exits at EOF on its standard input.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from sandbox.probes.host.machine import BAIT_FILE, BAIT_PORT, BAIT_SOCKET
 
 
 @contextmanager
-def lay_bait(secret: str) -> Iterator[None]:
+def expose_bait(secret: str) -> Iterator[None]:
     """Expose the bait in the current namespaces during this context."""
     process = subprocess.Popen(
         [sys.executable, "-m", "curate.probe.bait", secret],
@@ -43,16 +43,18 @@ def _serve_secret(listener: socket.socket, secret: bytes) -> None:
 
 
 def main(secret: str) -> None:
-    """Expose the bait until the end of standard input."""
+    """Expose the bait until EOF on standard input."""
     internet, local = socket.create_server(("127.0.0.1", BAIT_PORT)), socket.socket(socket.AF_UNIX)
     local.bind(BAIT_SOCKET)
     local.listen()
     for listener in (internet, local):
         Thread(target=_serve_secret, args=(listener, secret.encode()), daemon=True).start()
     file = Path(BAIT_FILE)
-    file.unlink(missing_ok=True)  # left by a killed probe
-    with file.open("x") as opened:  # does not follow a planted link
-        opened.write(secret)
+    # An earlier probe may have been killed before it removed the file.
+    file.unlink(missing_ok=True)
+    # The mode "x" follows no symbolic link that another user may have created.
+    with file.open("x") as writer:
+        writer.write(secret)
     file.chmod(0o644)
     sys.stdout.write("ready\n")
     sys.stdout.flush()

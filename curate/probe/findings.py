@@ -1,4 +1,4 @@
-"""The report on a target, for a terminal, and as HTML, JSON and JUnit XML."""
+"""The report on a target: as text for a terminal, HTML, JSON and JUnit XML."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ _ORDER = list(_COLUMNS)
 class ProbeReport:
     """The results of a probe of a target.
 
-    target         the target, as the user typed it
+    target         the target, as typed by the user
     kind           its signature or protocol
-    notes          sentences on skipped tests and missing protections
+    notes          sentences on skipped probes and missing protections
     extra_classes  classes of probes outside the catalogue
     """
 
@@ -44,7 +44,11 @@ class ProbeReport:
 
 @dataclass(frozen=True, slots=True)
 class Weakness:
-    """Probes of one ProbeClass with the same finding. shortest: result with the shortest submissions; ids: of all"""
+    """A finding on probes of one class.
+
+    shortest  the result with the shortest submissions
+    ids       ids of the probes
+    """
 
     probe_class: ProbeClass
     finding: Finding
@@ -100,8 +104,8 @@ def build_sections(report: ProbeReport) -> Iterator[Section]:
     lenient = [weakness for weakness in find_weaknesses(report) if weakness.finding is Finding.LENIENT]
     if lenient:
         names = ", ".join(name for weakness in lenient for name in weakness.ids)
-        yield Section("Accepted as some official graders do", [Text(f"Not counted as weaknesses: {names}.")])
-    rates = [("hacks rewarded", str(summary.hacks)), ("right answers refused", str(summary.refusals))]
+        yield Section("Accepted by some official graders too", [Text(f"Not counted as weaknesses: {names}.")])
+    rates = [("hacks rewarded", str(summary.hacks)), ("right submissions refused", str(summary.refusals))]
     yield Section("Error rates", [Table((), rates), *(Text(note) for note in report.notes)])
 
 
@@ -170,7 +174,7 @@ def _escape_for_xml(text: str) -> str:
 
 
 def render_page(report: ProbeReport) -> str:
-    """Return the report as one HTML page without scripts."""
+    """Return the report as a single HTML page without scripts."""
     summary = report.summary
     table: Mapping[str, Any] = {
         name: [counts.tried, *(counts.found.get(finding, 0) for finding in _COLUMNS)]

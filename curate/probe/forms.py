@@ -1,4 +1,4 @@
-"""The signatures of reward functions, and the forms of tests that they expect."""
+"""The signatures of reward functions, and the formats in which they expect tests."""
 
 import asyncio
 import inspect
@@ -12,9 +12,9 @@ from typing import Any
 from sandbox.suite import Suite
 
 SIGNATURES = ("plain", "trl", "verl", "rllm", "curate")
-RUN, VERIFIERS = "reward of a run", "verifiers"  # judges opened by curate, with the signature score(completion, tests)
-# Signatures by a parameter that only they have.
-_SIGNATURE_OF = {
+# The judges that curate opens itself, called as score(completion, tests).
+RUN, VERIFIERS = "reward of a run", "verifiers"
+_SIGNATURES_BY_PARAMETER = {
     "completions": "trl", "solution_str": "verl", "llm_solution": "rllm", "task_info": "rllm", "task": "curate",
 }  # fmt: skip
 _PROMPT = "Write a Python program that solves the problem."
@@ -30,22 +30,25 @@ class BadScore(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TestForm:
-    """A form of tests for a signature. make_keywords: returns the arguments other than the completion"""
+    """A format of tests for a signature. make_arguments: returns the arguments other than the completion, by name"""
 
     name: str
-    make_keywords: Callable[[Suite], dict[str, Any]]
+    make_arguments: Callable[[Suite], dict[str, Any]]
 
-    __test__ = False  # pytest would collect a class with this name
+    __test__ = False  # keeps pytest from collecting this class
 
 
 def build_plain_tests(suite: Suite) -> list[dict[str, str]]:
     """Return the tests as dictionaries with `input`, `output` and, for functions, `fn_name`."""
-    called = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
-    return [{"input": case.input, "output": case.expected, **called} for case in suite.cases]
+    function = {} if suite.entry_point is None else {"fn_name": suite.entry_point}
+    return [{"input": case.input, "output": case.expected, **function} for case in suite.cases]
 
 
 def build_apps_tests(suite: Suite) -> dict[str, Any]:
-    """Return the tests in APPS's form, with one argument per line for functions. Statements are in assert_case."""
+    """Return the tests in APPS's format, with one argument per line for functions.
+
+    Tests in Python are also in `assert_case`.
+    """
     if suite.assertions is not None:
         statements = [case.input for case in suite.cases]
         return {
@@ -62,14 +65,18 @@ def build_apps_tests(suite: Suite) -> dict[str, Any]:
 
 
 def _build_rllm_tests(suite: Suite) -> list[dict[str, Any]]:
-    """Return the tests in rLLM's form of LiveCodeBench."""
-    called = suite.entry_point
-    if called is None:
+    """Return the tests in rLLM's format for LiveCodeBench."""
+    if suite.entry_point is None:
         return [{"input": c.input, "output": c.expected, "testtype": "stdin", "metadata": {}} for c in suite.cases]
     arguments = build_apps_tests(suite)["inputs"]
     return [
-        {"input": given, "output": case.expected, "testtype": "functional", "metadata": {"func_name": called}}
-        for given, case in zip(arguments, suite.cases, strict=True)
+        {
+            "input": lines,
+            "output": case.expected,
+            "testtype": "functional",
+            "metadata": {"func_name": suite.entry_point},
+        }
+        for lines, case in zip(arguments, suite.cases, strict=True)
     ]
 
 
@@ -116,12 +123,12 @@ FORMS: Mapping[str, tuple[TestForm, ...]] = {
 
 
 def detect_signature(function: Callable[..., Any]) -> str:
-    """Return the signature of a reward function. Raises UnusableTarget for parameters of no known signature."""
+    """Return the signature of a reward function. Raises UnusableTarget if its parameters match none."""
     try:
         names = list(inspect.signature(function).parameters)
     except (ValueError, TypeError) as error:
-        raise UnusableTarget(f"its parameters are unknown: {error}; pass --signature") from error
-    for name, signature in _SIGNATURE_OF.items():
+        raise UnusableTarget(f"its parameters cannot be read: {error}; pass --signature") from error
+    for name, signature in _SIGNATURES_BY_PARAMETER.items():
         if name in names:
             return signature
     if len(names) >= 2 and (names[0] == "completion" or names[1] == "tests"):
@@ -135,21 +142,23 @@ def detect_signature(function: Callable[..., Any]) -> str:
 def prepare_call(
     function: Callable[..., Any], signature: str, form: TestForm, completion: str, suite: Suite
 ) -> Callable[[], Any]:
-    """Return a call of a reward function with the arguments of its trainer."""
-    given = form.make_keywords(suite)
+    """Bind a reward function to the arguments that its trainer would pass."""
+    arguments = form.make_arguments(suite)
     if signature in ("plain", RUN, VERIFIERS):
-        call = partial(function, completion, given["tests"])
+        call = partial(function, completion, arguments["tests"])
     elif signature == "curate":
         from rewards.reward import Completion, Task
 
-        call = partial(function, Completion(completion, len(completion) // 4), Task(tests=given["suite"], id="probe"))
+        task = Task(tests=arguments["suite"], id="probe")
+        call = partial(function, Completion(completion, len(completion) // 4), task)
     else:
-        answers: dict[str, dict[str, Any]] = {
+        completion_arguments: dict[str, dict[str, Any]] = {
             "trl": {"prompts": [_PROMPT], "completions": [completion], "completion_ids": [[0]]},
             "verl": {"solution_str": completion},
             "rllm": {"llm_solution": completion, "action": completion},
         }
-        call = partial(function, **_filter_arguments(function, {**answers[signature], **given}))
+        arguments |= completion_arguments[signature]
+        call = partial(function, **_filter_arguments(function, arguments))
     return partial(_call_and_await, call)
 
 
@@ -180,11 +189,13 @@ def read_score(result: Any, signature: str) -> float | None:
         if len(result) != 1:
             raise BadScore(f"it returned a list of {len(result)} for one completion")
         result = result[0]
-    if isinstance(result, tuple) and result:  # a score and its explanation
+    # Some functions return a score and its explanation.
+    if isinstance(result, tuple) and result:
         result = result[0]
     if isinstance(result, dict):
         result = result.get("score", result.get("reward", result))
-    for name in ("reward", "value"):  # rLLM's RewardOutput, curate's Reward
+    # The fields of rLLM's RewardOutput and of curate's Reward.
+    for name in ("reward", "value"):
         if hasattr(result, name) and not callable(getattr(result, name)):
             result = getattr(result, name)
             break

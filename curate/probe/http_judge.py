@@ -1,7 +1,7 @@
 """Judges behind HTTP: `curate serve`, and SandboxFusion, which only runs programs.
 
-Results of SandboxFusion are judged by verl's rule: exit status 0, and the expected output except for white space at its
-ends. A finding concerns the execution or this rule.
+This module judges the results of SandboxFusion by verl's rule: exit status 0, and the expected output after stripping.
+So a finding on SandboxFusion is a weakness of its execution or of this rule.
 """
 
 import json
@@ -20,10 +20,10 @@ _HELLO = {"id": "hello", "code": "print(7)", "kind": "stdin", "tests": [{"input"
 
 
 class HttpJudge:
-    """A server that judges or runs programs.
+    """A client of a server that judges or runs programs.
 
-    url            its address, optionally with a token: http://anyone:TOKEN@host:8080
-    call_seconds   time limit for one completion
+    url            address of the server, optionally with a token: http://anyone:TOKEN@host:8080
+    call_seconds   time limit for one HTTP request
 
     Raises UnusableTarget for an invalid URL.
     """
@@ -47,7 +47,7 @@ class HttpJudge:
                 raise UnusableTarget(f"{self._client.url} requires a token: pass http://anyone:TOKEN@HOST:PORT")
             self._judges = "verdict" in judged.get_json_object()
             if self._judges:
-                return TargetDescription("curate serve", takes_text=False)
+                return TargetDescription("curate serve", accepts_text=False)
             run = self._post(_RUN, {"code": "print(7)", "language": "python"})
         except ServerUnreachable as error:
             raise UnusableTarget(f"{self._client.url} gave no HTTP response: {error}; start the server") from error
@@ -56,10 +56,10 @@ class HttpJudge:
                 f"{self._client.url} implements neither the protocol of `curate serve` (POST {_JUDGE}: HTTP "
                 f"{judged.status}) nor SandboxFusion's (POST {_RUN}: HTTP {run.status}); pass another address"
             )
-        return TargetDescription("SandboxFusion", conventions=(Convention.STDIN,), takes_text=False)
+        return TargetDescription("SandboxFusion", conventions=(Convention.STDIN,), accepts_text=False)
 
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
-        """Return 1.0 or 0.0 for the program in a completion."""
+        """Return the score 1.0 or 0.0 of the program in a completion."""
         program = extract_submission(completion, PYTHON_ONLY)
         source = "" if program is None else program.source
         began = time.monotonic()
@@ -71,13 +71,13 @@ class HttpJudge:
         return Score(score.value, score.fault, score.detail, time.monotonic() - began)
 
     def restart(self) -> None:
-        """Do nothing: the server is external."""
+        """Do nothing, because the server is external."""
 
     def close(self) -> None:
         self._client.close()
 
     def _judge(self, source: str, suite: Suite) -> Score:
-        reply = self._post(_JUDGE, _record(source, suite))
+        reply = self._post(_JUDGE, _make_record(source, suite))
         answer = reply.get_json_object()
         passed = answer.get("passed")
         if reply.status != 200 or not isinstance(passed, bool):
@@ -98,7 +98,7 @@ class HttpJudge:
             if result.get("return_code") != 0 or not isinstance(printed, str):
                 return Score(0.0, detail=str(result.get("status")))
             if printed.strip() != case.expected.strip():
-                return Score(0.0, detail="another output")
+                return Score(0.0, detail="wrong output")
         return Score(1.0)
 
     def _post(self, path: str, body: dict[str, Any]) -> HttpResponse:
@@ -110,7 +110,7 @@ class HttpJudge:
         )  # fmt: skip
 
 
-def _record(source: str, suite: Suite) -> dict[str, Any]:
+def _make_record(source: str, suite: Suite) -> dict[str, Any]:
     record: dict[str, Any] = {"id": "probe", "code": source, "checker": suite.checker, "kind": "stdin"}
     record["tests"] = [{"input": case.input, "output": case.expected} for case in suite.cases]
     if suite.entry_point is not None:

@@ -1,4 +1,4 @@
-"""Separate namespaces for the process that runs an external judge, as far as the kernel permits."""
+"""Namespaces that isolate the process of a judge, as far as the kernel permits."""
 
 import fcntl
 import os
@@ -22,20 +22,20 @@ _TMP_MB = 512
 
 
 def isolate(visible_folders: Sequence[str], *, network: bool) -> dict[str, str]:
-    """Continue in a child with a private /tmp and new pid, network and IPC namespaces. Return a description by layer.
+    """Fork into new mount, PID, network and IPC namespaces with a private /tmp. Return a description by layer.
 
-    visible_folders  folders that stay visible in /tmp
+    visible_folders  folders of /tmp that stay visible
     network          whether to keep the host's network namespace
 
-    The caller waits for the child and exits with its status. The description of a missing layer is "none: REASON". If
-    the kernel grants no namespace, the caller returns unchanged.
+    Returns in the child; the calling process waits for it and exits with its status. The description of a missing layer
+    is "none: REASON". If the kernel denies all namespaces, returns without a fork.
     """
     layers = [name for name in _LAYERS if not (network and name == "network")]
     reason = ""
     for names in (layers, [name for name in layers if name != "processes"]):
         for user in (0, linux.CLONE_NEWUSER):
             try:
-                _enter(names, user, visible_folders)
+                _enter_namespaces(names, user, visible_folders)
             except OSError as error:
                 reason = error.strerror or str(error)
                 continue
@@ -46,8 +46,12 @@ def isolate(visible_folders: Sequence[str], *, network: bool) -> dict[str, str]:
     return {name: f"none: {reason}" for name in _LAYERS}
 
 
-def _enter(names: Sequence[str], user: int, visible_folders: Sequence[str]) -> None:
-    """Return in a child with these namespaces. Raises OSError in the unchanged caller if the kernel denies one."""
+def _enter_namespaces(names: Sequence[str], user: int, visible_folders: Sequence[str]) -> None:
+    """Fork, and return in a child with these namespaces. Raises OSError in the parent if the kernel denies one.
+
+    names  keys of _LAYERS
+    user   CLONE_NEWUSER, or 0 for the current user namespace
+    """
     error_reader, error_writer = os.pipe()
     outer = os.fork()
     if outer:
@@ -57,7 +61,7 @@ def _enter(names: Sequence[str], user: int, visible_folders: Sequence[str]) -> N
         if number:
             os.waitpid(outer, 0)
             raise OSError(int(number), os.strerror(int(number)))
-        _exit_with_status_of(outer)
+        _wait_and_exit(outer)
     os.close(error_reader)
     try:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -67,24 +71,26 @@ def _enter(names: Sequence[str], user: int, visible_folders: Sequence[str]) -> N
             Path("/proc/self/setgroups").write_text("deny")
             Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1\n")
             Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
-        if inner := os.fork():  # the child is PID 1 of the namespace
+        # The child is PID 1 of the namespace.
+        if inner := os.fork():
             os.close(error_writer)
-            _exit_with_status_of(inner)
+            _wait_and_exit(inner)
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-        _mount(visible_folders, proc="processes" in names)
+        _mount_private_folders(visible_folders, proc="processes" in names)
         if "network" in names:
-            _raise_loopback()
-        if worker := os.fork():  # PID 1 only reaps orphans
+            _enable_loopback()
+        # PID 1 only reaps orphans.
+        if worker := os.fork():
             os.close(error_writer)
-            _exit_with_status_of(worker)
+            _wait_and_exit(worker)
     except OSError as error:
         os.write(error_writer, str(error.errno or 1).encode())
         os._exit(1)
     os.close(error_writer)
 
 
-def _mount(visible_folders: Sequence[str], *, proc: bool) -> None:
-    """Mount a private /tmp and /proc in this mount namespace."""
+def _mount_private_folders(visible_folders: Sequence[str], *, proc: bool) -> None:
+    """Mount a private /tmp, with `visible_folders` in it, and with `proc` a private /proc."""
     linux.mount(None, "/", None, linux.MS_REC | linux.MS_PRIVATE)
     if proc:
         linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV)
@@ -100,15 +106,15 @@ def _mount(visible_folders: Sequence[str], *, proc: bool) -> None:
     os.chdir(here)
 
 
-def _raise_loopback() -> None:
+def _enable_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))[1]
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
 
 
-def _exit_with_status_of(child: int) -> None:
-    """Wait for a child, reaping all others, and exit with its status."""
+def _wait_and_exit(child: int) -> None:
+    """Reap all children until `child` exits, and exit with its status."""
     while True:
         try:
             pid, status = os.wait()

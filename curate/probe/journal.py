@@ -1,4 +1,4 @@
-"""The folder of a probe: the reports, and a journal of attempts for `--resume`."""
+"""The output folder of `curate probe`: the reports, and a journal of attempts for `--resume`."""
 
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,16 @@ from curate.probe.findings import ProbeReport, format_json, format_junit, render
 from sandbox.closeable import Closeable
 
 JOURNAL = "attempts.jsonl"
-_SETTINGS = "settings"  # the key of the settings; those of attempts have slashes
+_SETTINGS = "settings"  # key of the settings; the keys of attempts contain slashes
 
 
 class ProbeFolder(Closeable):
-    """The folder of --out.
+    """The folder of --out, locked by one probe.
 
-    settings   settings of the probe; must equal the settings in an existing journal
+    settings   settings of the probe; an existing journal must have the same
     resume     whether to continue an existing journal
 
-    Raises CurateError for an unsuitable journal, or if another probe writes to the folder.
+    Raises CurateError if the journal cannot be continued, or if another probe has locked it.
     """
 
     def __init__(self, folder: Path, settings: dict[str, Any], *, resume: bool) -> None:

@@ -14,7 +14,7 @@ _ERROR_REPLY = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConn
 
 @contextmanager
 def simulate(condition: str) -> Iterator[None]:
-    """Make new processes and connections fail in one way.
+    """Make all new processes, or all new connections, fail within this context.
 
     condition   "no process": fork fails with EAGAIN; "no memory": fork raises MemoryError; "refused": connect fails
                 with ECONNREFUSED; "hangs": connect fails with ETIMEDOUT; "error": every server responds HTTP 500
@@ -26,16 +26,16 @@ def simulate(condition: str) -> Iterator[None]:
         setattr(owner, name, value)
 
     if condition in ("no process", "no memory"):
-        refuse = _make_raiser(
+        fail = _make_raiser(
             OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) if condition == "no process" else MemoryError()
         )
-        patch(os, "fork", refuse)
-        patch(subprocess, "_fork_exec", refuse)
-        patch(os, "posix_spawn", refuse)
+        patch(os, "fork", fail)
+        patch(subprocess, "_fork_exec", fail)
+        patch(os, "posix_spawn", fail)
     elif condition == "error":
         server = _start_error_server()
         connect = socket.socket.connect
-        patch(socket.socket, "connect", lambda self, address: connect(self, _choose_address(self, address, server)))
+        patch(socket.socket, "connect", lambda self, address: connect(self, _redirect_to_server(self, address, server)))
     else:
         number = errno.ECONNREFUSED if condition == "refused" else errno.ETIMEDOUT
         patch(socket.socket, "connect", _make_raiser(OSError(number, os.strerror(number))))
@@ -47,14 +47,14 @@ def simulate(condition: str) -> Iterator[None]:
 
 
 def _make_raiser(error: BaseException) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise error
 
-    return refuse
+    return fail
 
 
-def _choose_address(connecting: socket.socket, address: Any, server: tuple[str, int]) -> Any:
-    return server if connecting.family in (socket.AF_INET, socket.AF_INET6) else address
+def _redirect_to_server(client: socket.socket, address: Any, server: tuple[str, int]) -> Any:
+    return server if client.family in (socket.AF_INET, socket.AF_INET6) else address
 
 
 def _start_error_server() -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""A judge written in Python, in its own process. A crash or a hang affects only one probe."""
+"""A judge that is a Python function, in its own process, so that a crash or a hang affects only one probe."""
 
 import contextlib
 import fcntl
@@ -26,7 +26,7 @@ _MIN_DESCRIPTOR = 700  # hostile programs scan lower descriptors
 _LOAD_SECONDS = 120.0
 _MAX_RESPONSE_BYTES = 1 << 22
 _ADVICE = "; import it in Python to see the error"
-_WITHOUT_STATEMENTS = ("plain", "rllm")  # signatures without a form for Python statements
+_WITHOUT_ASSERTIONS = ("plain", "rllm")  # signatures without a format for tests in Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class PythonTarget:
     """A judge to load.
 
     name        "module:function"
-    signature   a key of forms.FORMS; empty: detected from the function's parameters
-    argument    argument of the function, which then returns the judge; None: the function is the judge
+    signature   a key of forms.FORMS; empty to detect it from the function's parameters
+    argument    argument with which the function returns the judge; None if the function is the judge
     network     whether the judge keeps the host's network namespace
-    bait        canary secret exposed in the judge's namespaces (bait.py); empty for none
+    bait        secret to expose as bait in the judge's namespaces (bait.py); empty for none
     """
 
     name: str
@@ -48,13 +48,13 @@ class PythonTarget:
 
 
 class _Message(msgspec.Struct, frozen=True):
-    """A packet from the process. token: the token of the request; empty in the first packet"""
+    """A packet from the worker process. token: token of the request; empty in the first packet"""
 
     token: str
 
 
 class _Hello(_Message, frozen=True):
-    """The first packet: a description of the judge, or the reason that it is unusable."""
+    """The first packet: a description of the judge, or the reason why it is unusable."""
 
     signature: str = ""
     forms: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ Message = TypeVar("Message", bound=_Message)
 
 
 class PythonJudge:
-    """A judge in its own process, restarted after a crash or a timeout. call_seconds: time limit for one completion"""
+    """The parent of a judge's process, which restarts it after a crash. call_seconds: time limit for one completion"""
 
     def __init__(self, target: PythonTarget, *, call_seconds: float) -> None:
         self._target, self._call_seconds = target, call_seconds
@@ -90,7 +90,7 @@ class PythonJudge:
         conventions = tuple(
             convention
             for convention in Convention
-            if convention is not Convention.ASSERTS or hello.signature not in _WITHOUT_STATEMENTS
+            if convention is not Convention.ASSERTS or hello.signature not in _WITHOUT_ASSERTIONS
         )
         return TargetDescription(hello.signature, hello.forms, conventions, protections=hello.protections)
 
@@ -110,16 +110,16 @@ class PythonJudge:
         except (OSError, EOFError) as error:
             hung = isinstance(error, TimeoutError)
             self.close()
-            detail = f"no answer in {self._call_seconds:g} s" if hung else "its process ended"
+            detail = f"no response within {self._call_seconds:g} s" if hung else "its process ended"
             return Score(None, "hung" if hung else "crashed", detail, time.monotonic() - began)
         return Score(response.score, response.fault, response.detail, response.seconds)
 
     def restart(self) -> None:
-        """End the process; the next completion starts another one."""
+        """Kill the process; the next completion starts another one."""
         self.close()
 
     def close(self) -> None:
-        """End the process and its descendants."""
+        """Kill the process and its process group."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -128,17 +128,19 @@ class PythonJudge:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
-            shutil.rmtree(self._scratch, ignore_errors=True)  # in the machine's /tmp if there is no private one
+            # Without a mount namespace, the folder is in the machine's /tmp.
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self) -> _Hello:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # each message is a packet
-        descriptor = fcntl.fcntl(theirs, fcntl.F_DUPFD, _MIN_DESCRIPTOR)
-        theirs.close()
-        here = os.getcwd()
+        own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        descriptor = fcntl.fcntl(child_end, fcntl.F_DUPFD, _MIN_DESCRIPTOR)
+        child_end.close()
+        working_folder = os.getcwd()
         spec = {
             "descriptor": descriptor, "name": self._target.name, "signature": self._target.signature,
             "argument": self._target.argument, "network": self._target.network,
-            "bait": self._target.bait, "folder": here, "kept": _list_visible_folders(here, self._target),
+            "bait": self._target.bait, "folder": working_folder,
+            "visible_folders": _list_visible_folders(working_folder, self._target),
         }  # fmt: skip
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "curate.probe.worker", json.dumps(spec)],
@@ -147,16 +149,15 @@ class PythonJudge:
             env=_build_environment(),
         )  # fmt: skip
         os.close(descriptor)
-        self._channel = ours
-        ours.settimeout(_LOAD_SECONDS)
+        self._channel = own_end
         try:
             hello = self._receive(_Hello, "", time.monotonic() + _LOAD_SECONDS)
         except TimeoutError:
             self.close()
-            raise UnusableTarget(f"{self._target.name} was not loaded within {_LOAD_SECONDS:g} s{_ADVICE}") from None
+            raise UnusableTarget(f"{self._target.name} did not load within {_LOAD_SECONDS:g} s{_ADVICE}") from None
         except (OSError, EOFError):
             self.close()
-            raise UnusableTarget(f"the process that loads {self._target.name} ended{_ADVICE}") from None
+            raise UnusableTarget(f"the process exited while loading {self._target.name}{_ADVICE}") from None
         if hello.unusable:
             self.close()
             named = f"{self._target.name}: " if self._target.argument is None else ""
@@ -164,11 +165,11 @@ class PythonJudge:
         self._scratch = hello.scratch
         return hello
 
-    def _receive(self, kind: type[Message], token: str, until: float) -> Message:
-        """Return the next packet with this request's token, and drop forged ones."""
+    def _receive(self, kind: type[Message], token: str, deadline: float) -> Message:
+        """Return the next packet with this token; drop all others, which hostile programs may send."""
         assert self._channel is not None
         while True:
-            if (left := until - time.monotonic()) <= 0:
+            if (left := deadline - time.monotonic()) <= 0:
                 raise TimeoutError
             self._channel.settimeout(left)
             packet = self._channel.recv(_MAX_RESPONSE_BYTES)
@@ -181,13 +182,14 @@ class PythonJudge:
 
 
 def _build_environment() -> dict[str, str]:
-    """Return the user's environment with curate's folder in PYTHONPATH, without curate's own PYTHONSAFEPATH."""
+    """Return the environment with curate's folder in PYTHONPATH, and without PYTHONSAFEPATH, which `curate` sets."""
     path = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
-def _list_visible_folders(here: str, target: PythonTarget) -> list[str]:
-    """Return the folders of importable modules, and the folder of the target's argument if this is a file."""
-    named = [here, os.path.dirname(target.argument or ""), *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
-    return sorted({os.path.abspath(path) for path in named if path and os.path.isdir(path)})
+def _list_visible_folders(working_folder: str, target: PythonTarget) -> list[str]:
+    """Return the folders with importable modules and, if the target's argument is a file, its folder."""
+    argument_folder = os.path.dirname(target.argument or "")
+    paths = [working_folder, argument_folder, *sys.path, sys.prefix, str(Path(sys.prefix).resolve())]
+    return sorted({os.path.abspath(path) for path in paths if path and os.path.isdir(path)})

@@ -1,6 +1,6 @@
 """Probes from the rows of a dataset: references, their mutants, and programs that pass only the examples.
 
-Mutants accepted by the sandbox on the tests of their row are skipped: they show a weakness of the dataset.
+Mutants that survive the tests of their row are skipped, because they reveal a weakness of the dataset.
 """
 
 import ast
@@ -21,22 +21,23 @@ from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, Prob
 
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # per row
-_MAX_BYTES = 100_000  # of tests and reference, since a packet has at most 208 KB
-_KILLING_VERDICTS = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)  # no time limit: a faster machine may accept
+_MAX_CHARACTERS = 100_000  # of tests and reference as JSON; a packet has at most 208 KB
+# Without time_limit_exceeded, because a judge on a faster machine may accept such a mutant.
+_KILLING_VERDICTS = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)
 
 
 def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[Convention]) -> tuple[ProbeClass, ...]:
     """Return the classes of probes from at most MAX_ROWS random rows.
 
-    location      the dataset's location, as the user typed it
-    conventions   the forms of tests that the target supports
+    location      location of the dataset, for error messages
+    conventions   conventions that the target supports
 
-    Raises UnusableTarget if no row has a verified Python reference and such tests, or SandboxError.
+    Raises UnusableTarget if no row has a verified Python reference and one of the conventions, or SandboxError.
     """
     problems = list(islice(_iter_usable_problems(dataset, conventions), MAX_ROWS))
     if not problems:
         raise UnusableTarget(
-            f"{location} has no row with a verified Python reference and tests that the target takes "
+            f"{location} has no row with a verified Python reference and tests that the target supports "
             f"({', '.join(conventions)}); pass a dataset with such rows, or no --dataset"
         )
     probes: dict[Group, list[JudgeProbe]] = {Group.HONEST: [], Group.WRONG: [], Group.SPECIAL_CASE: []}
@@ -54,15 +55,15 @@ def make_row_classes(location: Path, dataset: Dataset, conventions: Collection[C
 _REASONS = {
     Group.HONEST: (
         "The judge refuses the verified reference of a row.",
-        "Compare its output with the expected one, and check the time limit and the form of the input.",
+        "Compare its output with the expected one, and check the time limit and the format of the input.",
     ),
     Group.WRONG: (
-        "The judge accepts a reference with one mistake, although the tests of its row detect it.",
+        "The judge accepts a mutant of a reference that the tests of its row kill.",
         "Run all tests of the row, and compare every output in full.",
     ),
     Group.SPECIAL_CASE: (
-        "The judge accepts a program that hard-codes the answers to the examples of the statement.",
-        "Run tests that no prompt shows, and give the full reward only if all of them pass.",
+        "The judge accepts a program that hard-codes the outputs of the examples in the statement.",
+        "Run tests that are not in the prompt, and give the full reward only if all of them pass.",
     ),
 }
 
@@ -74,7 +75,7 @@ def _iter_usable_problems(dataset: Dataset, conventions: Collection[Convention])
         if not row.verified or row.reference is None or row.reference.language != "python":
             continue
         convention = _detect_convention(row)
-        is_short = len(json.dumps([row.tests.to_json(), row.reference.source])) <= _MAX_BYTES
+        is_short = len(json.dumps([row.tests.to_json(), row.reference.source])) <= _MAX_CHARACTERS
         if row.tests.referee is None and convention in conventions and is_short:
             name = re.sub(r"[^\w.-]+", "-", row.id)
             yield ProbeProblem(name, convention, row.tests, row.reference.source, row.n_public_tests)
@@ -88,22 +89,26 @@ def _detect_convention(row: Problem) -> Convention:
     assert row.reference is not None
     try:
         statements = ast.parse(row.reference.source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # written for the sandbox's newer Python
+    # The sandbox may run a newer Python than this process.
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         statements = []
     is_method = any(isinstance(each, ast.ClassDef) and each.name == "Solution" for each in statements)
     return Convention.METHOD if is_method else Convention.CALL
 
 
 def _judge_programs(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem, list[Mutant]]]:
-    """Yield the problems with a reference accepted by a comparison by tokens, and their mutants with a wrong result."""
+    """Judge references and mutants in the sandbox.
+
+    Return the problems whose reference passes a comparison by tokens, each with its killed mutants.
+    """
     programs: list[tuple[ProbeProblem, Mutant | None]] = []
     for problem in problems:
-        made = generate_mutants(
+        mutants = generate_mutants(
             problem.reference, problem.suite, n_shown_cases=problem.n_shown_cases, seed=0, max_count=_MAX_MUTANTS
         )
-        programs += [(problem, mutant) for mutant in (None, *made)]
+        programs += [(problem, mutant) for mutant in (None, *mutants)]
     pairs = [
-        (Program(problem.reference), _with_token_checker(problem.suite))
+        (Program(problem.reference), _replace_checker(problem.suite))
         if mutant is None
         else (Program(mutant.source), problem.suite)
         for problem, mutant in programs
@@ -122,8 +127,8 @@ def _judge_programs(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem
     return ((problem, wrong[problem.name]) for problem in problems if problem.name in wrong)
 
 
-def _with_token_checker(suite: Suite) -> Suite:
-    """Return the suite with a comparison by tokens, since no signature has a parameter for the checker."""
+def _replace_checker(suite: Suite) -> Suite:
+    """Replace the checker by a comparison by tokens, because no signature has a parameter for the checker."""
     return suite if suite.assertions is not None else replace(suite, checker="tokens")
 
 

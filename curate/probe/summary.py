@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 
 from curate.probe.attempts import AttemptResult, Finding
 
-_Z = 1.959964  # of a 95% interval
+_Z = 1.959964  # standard deviations of a 95% interval
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share of n, with its 95% interval by Wilson's formula."""
+    """A proportion, count of n, with its 95% Wilson score interval."""
 
     count: int
     n: int
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The bounds of the share; 0 and 1 if n is 0."""
+        """The bounds of the proportion; 0 and 1 if n is 0."""
         if not self.n:
             return 0.0, 1.0
         share, z2 = self.count / self.n, _Z * _Z
@@ -32,7 +32,7 @@ class Rate:
 
 @dataclass(slots=True)
 class ClassCounts:
-    """Numbers of tried probes of a class, and of probes with each finding in some convention."""
+    """The number of probes tried in a class, and the number with each finding in any convention."""
 
     tried: int = 0
     found: dict[Finding, int] = field(default_factory=dict)
@@ -40,15 +40,13 @@ class ClassCounts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSummary:
-    """The counts of all findings on a target.
+    """The counts of all findings on a target. A probe counts once, even if it was tried in several conventions.
 
-    A probe in several conventions counts as one hack or one right answer.
-
-    by_class  counts by the ids of classes
+    by_class  counts by class id
     hacks     rewarded hacks
-    refusals  refused right answers
-    unknown   right answers without a reward
-    outages   outages with a rewarded wrong answer, or with a lower instead of an unknown reward for a right one
+    refusals  refused right submissions
+    unknown   right submissions without a reward
+    outages   outages in which a wrong submission was rewarded, or a right one got a lower, not an unknown, reward
     """
 
     by_class: dict[str, ClassCounts]
@@ -59,11 +57,11 @@ class ProbeSummary:
 
     @property
     def line(self) -> str:
-        unknown = f", {self.unknown} right answers without a reward" if self.unknown else ""
+        unknown = f", {self.unknown} right submissions without a reward" if self.unknown else ""
         outages = f", a wrong number in {self.outages} outages" if self.outages else ""
         return (
             f"{self.hacks.count} of {self.hacks.n} hacks rewarded, "
-            f"{self.refusals.count} of {self.refusals.n} right answers refused{unknown}{outages}"
+            f"{self.refusals.count} of {self.refusals.n} right submissions refused{unknown}{outages}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Targets of probes: judges of completions with programs."""
+"""The interface of targets, the judges that the probes test."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,8 +12,9 @@ class Score:
     """A judge's result for one completion.
 
     value   the reward; None if unknown
-    fault   reason of an unknown reward: "raised", "no number", "crashed", "hung" or "unanswered"; empty if the judge
+    fault   why the reward is unknown: "raised", "no number", "crashed", "hung" or "unanswered"; empty if the judge
             returned None
+    detail  an explanation for the user
     """
 
     value: float | None
@@ -27,16 +28,16 @@ class TargetDescription:
     """The properties of an open target.
 
     kind          "trl", "verl", ..., "curate serve" or "SandboxFusion"
-    forms         names of possible forms of its tests; the calibration selects the best
-    conventions   possible conventions
-    takes_text    whether it takes whole completions; otherwise programs
+    forms         names of the formats of tests to try; the calibration selects the best
+    conventions   conventions of problems to try
+    accepts_text  whether it accepts whole completions; otherwise only programs
     protections   isolation of its process from this machine, by layer; empty for a remote target
     """
 
     kind: str
     forms: tuple[str, ...] = ("",)
     conventions: tuple[Convention, ...] = tuple(Convention)
-    takes_text: bool = True
+    accepts_text: bool = True
     protections: dict[str, str] = field(default_factory=dict)
 
 
@@ -50,7 +51,7 @@ class TargetJudge(Protocol):
     def score(self, completion: str, suite: Suite, form: int, condition: str = "") -> Score:
         """Return the target's score of a completion. A failure of the judge is a score with a fault.
 
-        form       index of the form of the tests
+        form       index in the target's `forms`
         condition  outage to simulate during the call; empty for none
         """
         ...

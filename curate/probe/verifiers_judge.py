@@ -12,7 +12,7 @@ _FIELDS = ("tests", "test_cases", "ground_truth", "answer", "verification_info",
 
 
 def open_environment(name: str) -> Callable[[str, Any], float | None]:
-    """Return a function that scores a completion by the first task of an environment, with replaced tests.
+    """Return a function that scores a completion by an environment's first task, with the tests replaced.
 
     Raises UnusableTarget if verifiers or the environment is not installed, or its tasks have no field for tests.
     """
@@ -39,11 +39,11 @@ def open_environment(name: str) -> Callable[[str, Any], float | None]:
 
     def score(completion: str, tests: Any) -> float | None:
         value = json.dumps(tests) if is_text and not isinstance(tests, str) else tests
-        answered = copy.copy(task)
-        answered.data = task.data.model_copy(update={field: value})
-        recorded = TraceTask(type=type(task).__name__, data=answered.data, key=task.key)
-        trace: Any = Trace(task=recorded, agent=AgentInfo(config=vf.AgentConfig()), root_reply=completion)
-        asyncio.run(answered.score(trace))
+        changed_task = copy.copy(task)
+        changed_task.data = task.data.model_copy(update={field: value})
+        trace_task = TraceTask(type=type(task).__name__, data=changed_task.data, key=task.key)
+        trace: Any = Trace(task=trace_task, agent=AgentInfo(config=vf.AgentConfig()), root_reply=completion)
+        asyncio.run(changed_task.score(trace))
         reward: float | None = trace.reward
         return reward
 

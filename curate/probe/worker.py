@@ -1,4 +1,4 @@
-"""The process that runs a judge written in Python.
+"""The worker process that calls a Python judge.
 
     python -m curate.probe.worker SPECIFICATION
 
@@ -21,15 +21,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from curate.probe.bait import lay_bait
+from curate.probe.bait import expose_bait
 from curate.probe.forms import FORMS, BadScore, UnusableTarget, detect_signature, prepare_call, read_score
 from curate.probe.isolation import isolate
 from sandbox.suite import Suite
 
 _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 _get, _set, _has = getattr, setattr, hasattr
-# Prepare: returns a call for a completion, its tests and the index of a form. Read: returns the score of its result.
+# Binds the judge to a completion, its tests and the index of their form.
 Prepare = Callable[[str, Suite, int], Callable[[], Any]]
+# Returns the score in the judge's result.
 Read = Callable[[Any], float | None]
 _WATCHED: list[tuple[Any, str]] = [
     *((builtins, name) for name in vars(builtins) if not name.startswith("_")),
@@ -41,10 +42,10 @@ _CALLERS = (__file__, prepare_call.__code__.co_filename)
 _MAX_REQUEST_BYTES = 1 << 22
 
 
-def _swap(values: _Values) -> _Values:
+def _swap_attributes(values: _Values) -> _Values:
     """Set the watched attributes to these values, and return the previous ones.
 
-    The judge keeps attributes replaced by a program, but this module must not use them.
+    A hostile program may replace them. The judge then keeps the replacements, but this module must not use them.
     """
     found = tuple([_get(owner, name, None) for owner, name in _WATCHED])
     for index, value in enumerate(values):
@@ -57,26 +58,30 @@ def main(specification: str) -> None:
     """Serve requests until the parent closes the socket."""
     spec = json.loads(specification)
     channel = socket.socket(fileno=spec["descriptor"])
-    protections = isolate(spec["kept"], network=spec["network"])
+    protections = isolate(spec["visible_folders"], network=spec["network"])
     scratch = Path(f"/tmp/curate-probe-{os.getpid()}")
     scratch.mkdir(exist_ok=True)
     os.environ["TMPDIR"] = str(scratch)
-    sys.path.append(spec["folder"])  # at the end, so no file there shadows an installed module
+    # At the end, so that no file in the folder shadows an installed module.
+    sys.path.append(spec["folder"])
     if spec["bait"]:
-        bait = lay_bait(spec["bait"])
-        bait.__enter__()  # never exits, so the bait lasts as long as this process
+        # Never exited, and referenced here, so the bait lasts as long as this process.
+        bait = expose_bait(spec["bait"])
+        bait.__enter__()
     try:
-        prepare, read, described = load_judge(spec)
+        prepare, read, description = load_judge(spec)
     except UnusableTarget as error:
         _send(channel, {"token": "", "unusable": str(error)})
         return
-    _send(channel, {"token": "", "protections": protections, "scratch": str(scratch), **described})
-    os.chdir(scratch)  # keeps files of programs out of the user's working folder
+    _send(channel, {"token": "", "protections": protections, "scratch": str(scratch), **description})
+    # Keeps files that programs write out of the user's working folder.
+    os.chdir(scratch)
     own_pid = os.getpid()
     judge_values = tuple(_get(owner, name, None) for owner, name in _WATCHED)
     for request in _iter_requests(channel):
-        response, judge_values = _respond(prepare, read, request, judge_values)
-        if os.getpid() != own_pid:  # in a child: the submission called fork() during the judge's call
+        response, judge_values = _execute(prepare, read, request, judge_values)
+        # A submission that called fork() returns here in its child too.
+        if os.getpid() != own_pid:
             os._exit(0)
         _send(channel, response)
 
@@ -90,24 +95,25 @@ def _send(channel: socket.socket, response: dict[str, Any]) -> None:
     channel.send(_encode(response).encode())
 
 
-def _respond(
+def _execute(
     prepare: Prepare, read: Read, request: dict[str, Any], judge_values: _Values
 ) -> tuple[dict[str, Any], _Values]:
-    """Return the response to a request, and the judge's values of the watched attributes after it.
+    """Execute a request. Return the response, and the watched attributes as the judge left them.
 
-    judge_values   their values after the previous request
+    judge_values   the attributes as the judge left them after the previous request
     """
     response: dict[str, Any] = {"token": request["token"], "score": None, "fault": "", "detail": ""}
     call = prepare(request["completion"], Suite.from_json(request["suite"]), request["form"])
     result, failure = None, None
     began = time.monotonic()
     with _simulate_outage(request["condition"]):
-        own_values = _swap(judge_values)
+        own_values = _swap_attributes(judge_values)
         try:
             result = call()
-        except BaseException as error:  # includes SystemExit of a program
+        # A program may raise SystemExit.
+        except BaseException as error:
             failure = error
-        judge_values = _swap(own_values)
+        judge_values = _swap_attributes(own_values)
     response["seconds"] = time.monotonic() - began
     try:
         if failure is not None:
@@ -118,21 +124,21 @@ def _respond(
     except BaseException as error:
         message = f"{type(error).__name__}: {error}".removesuffix(": ")[:300]
         response |= {"fault": "raised", "detail": message + _find_failure_location(error)}
-    # The detail may quote a lone surrogate.
+    # The detail may contain a lone surrogate, which UTF-8 cannot encode.
     response["detail"] = response["detail"].encode("utf-8", "backslashreplace").decode()
     return response, judge_values
 
 
 def _find_failure_location(error: BaseException) -> str:
-    """Return the location of the judge's failure: the innermost line outside the standard library; empty for none."""
+    """Return the innermost line of the traceback in the judge or an installed package; empty for none."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in _CALLERS]
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARY) or "site-packages" in frame.filename]
     return f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
 
 
 def load_judge(spec: dict[str, Any]) -> tuple[Prepare, Read, dict[str, Any]]:
-    """Import the judge. Return its functions and a description: signature and forms of tests. Raises UnusableTarget."""
-    function = _resolve(spec["name"])
+    """Import the judge. Return its functions, and its signature and the names of its forms. Raises UnusableTarget."""
+    function = _import_function(spec["name"])
     if spec["argument"] is not None:
         function = function(spec["argument"])
     signature = spec["signature"] or detect_signature(function)
@@ -141,11 +147,11 @@ def load_judge(spec: dict[str, Any]) -> tuple[Prepare, Read, dict[str, Any]]:
     def prepare(completion: str, suite: Suite, form: int) -> Callable[[], Any]:
         return prepare_call(function, signature, forms[form], completion, suite)
 
-    described = {"signature": signature, "forms": [form.name for form in forms]}
-    return prepare, partial(read_score, signature=signature), described
+    description = {"signature": signature, "forms": [form.name for form in forms]}
+    return prepare, partial(read_score, signature=signature), description
 
 
-def _resolve(name: str) -> Callable[..., Any]:
+def _import_function(name: str) -> Callable[..., Any]:
     module_name, _, function_name = name.partition(":")
     try:
         module = import_module(module_name)
@@ -158,20 +164,20 @@ def _resolve(name: str) -> Callable[..., Any]:
             raise UnusableTarget(
                 f"there is no module {module_name}, neither in {os.getcwd()} nor among the installed packages"
             ) from error
-        raise UnusableTarget(f"{module_name} cannot be imported: {error}; install what it needs") from error
+        raise UnusableTarget(f"{module_name} cannot be imported: {error}; install the missing package") from error
     except (Exception, SystemExit) as error:
         raise UnusableTarget(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from error
     function: Any = getattr(module, function_name, None)
     if not callable(function):
         own = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise UnusableTarget(f"{module_name} has no function {function_name}; it has {', '.join(own[:8]) or 'none'}")
-    called: Callable[..., Any] = function
-    return called
+    judge: Callable[..., Any] = function
+    return judge
 
 
 @contextlib.contextmanager
 def _simulate_outage(condition: str) -> Iterator[None]:
-    """Simulate an outage within this context; none if the condition is empty."""
+    """Simulate an outage within this context, unless the condition is empty."""
     if not condition:
         yield
         return

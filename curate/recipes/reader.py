@@ -47,7 +47,7 @@ def read_recipe(name_or_path: str) -> Recipe:
     return recipe
 
 
-def with_locations(
+def replace_locations(
     recipe: Recipe, sources: Sequence[SourceConfig], against: Sequence[EvaluationSetConfig], *, limit: int | None
 ) -> Recipe:
     """Return the recipe with new locations of some sources and evaluation sets, and a new limit of rows.

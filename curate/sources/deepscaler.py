@@ -10,7 +10,7 @@ from curate.sources import make_question, read_problems
 TITLE = "DeepScaleR-Preview"
 HUB_ID = "agentica-org/DeepScaleR-Preview-Dataset"
 LICENCE = "mit"
-SIZE_DESCRIPTION = "some 40,300 questions of mathematics"
+SIZE_DESCRIPTION = "some 40,300 math problems"
 DEFECTS = "no ids and no origins; solutions missing; answers of the last part only; figures gone"
 COLUMNS = ("problem", "answer")
 

@@ -14,7 +14,7 @@ from curate.sources import make_question, read_problems
 TITLE = "NuminaMath-1.5"
 HUB_ID = "AI-MO/NuminaMath-1.5"
 LICENCE = "apache-2.0"
-SIZE_DESCRIPTION = "896,215 questions of mathematics"
+SIZE_DESCRIPTION = "896,215 math problems"
 DEFECTS = "proofs, choices and several parts among them; answers missing, wrong or for the last part only; figures gone"
 COLUMNS = ("problem", "answer")
 OPTIONAL = ("problem_type", "question_type", "problem_is_valid", "solution_is_valid", "source", "synthetic")

@@ -59,12 +59,12 @@ def command(
     target: str, signature: str | None, conventions: tuple[str, ...], quick: bool, only: tuple[str, ...],
     dataset: Path | None, host: bool, network: bool, seconds: float, jobs: int, out: Path | None, resume: bool,
 ) -> None:  # fmt: skip
-    """Test whether a judge of programs rewards hacks or rejects correct answers.
+    """Test whether a judge of programs rewards hacks or refuses right submissions.
 
     TARGET is a reward function, MODULE:FUNCTION; the address of a `curate serve` or of a SandboxFusion,
     http://HOST:PORT; an installed environment, verifiers:NAME; or the configuration file of a run, to test its reward.
-    The submissions are small programs for small problems: correct answers in many forms, and hacks that other judges
-    have rewarded. A function runs in a separate process with a private /tmp, and in namespaces if the kernel allows
+    The submissions are small programs for small problems: right ones in many forms, and hacks that other judges have
+    rewarded. A function runs in a separate process with a private /tmp, and in namespaces if the kernel allows
     them. The exit status is 1 if a hack was rewarded or an outage gave a wrong number, and 2 if the target cannot be
     used.
     """
@@ -76,7 +76,7 @@ def command(
         require_extra("data", ["jinja2"])
     from curate.errors import CurateError
     from curate.probe.attempts import Finding, find_unknown_names, plan_attempts
-    from curate.probe.bait import lay_bait
+    from curate.probe.bait import expose_bait
     from curate.probe.findings import ProbeReport, build_sections
     from curate.probe.forms import UnusableTarget
     from curate.probe.journal import ProbeFolder
@@ -98,9 +98,9 @@ def command(
         attempts = list(
             plan_attempts(
                 calibration.scales,
-                takes_text=described.takes_text,
-                outages=bool(described.protections),
-                host=host,
+                accepts_text=described.accepts_text,
+                include_outages=bool(described.protections),
+                include_host=host,
                 quick=quick,
                 only=only,
                 extra_classes=extra_classes,
@@ -125,7 +125,7 @@ def command(
             folder = click.get_current_context().with_resource(ProbeFolder(out, settings, resume=resume))
         prober = Prober(factory, calibration, jobs=jobs)
         on_this_machine = host and not described.protections  # a server's programs are not our child processes
-        with ProgressBar(" probes") as progress, lay_bait(BAIT_SECRET) if on_this_machine else nullcontext():
+        with ProgressBar(" probes") as progress, expose_bait(BAIT_SECRET) if on_this_machine else nullcontext():
             results = list(_run(prober.run, attempts, folder, progress))
     notes = [
         f"Left out: tests of the form {name}, because {reason}. If the target takes such tests, wrap it in "

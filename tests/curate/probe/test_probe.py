@@ -99,16 +99,16 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
         ("odd_judges:nothing", "odd_judges has no function nothing; it has"),
         ("odd_judges:of_no_signature", "pass --signature"),
         ("verifiers:", "'verifiers:' is no target"),
-        ("odd_judges:returns_nothing", "the simplest right answer gets no number: it returned None)"),
+        ("odd_judges:returns_nothing", "the simplest right submission gets no number: it returned None)"),
         ("odd_judges:returns_nan", "it returned nan, not a finite number; return None if the reward is unknown"),
         ("odd_judges:returns_a_dictionary", "it returned {'passed': True}, not a number"),
         ("odd_judges:returns_a_large_integer", "000, not a number"),
         ("odd_judges:returns_one", "it returned 1.0; TRL expects a list with one number per completion"),
         ("odd_judges:raises_two_lines", "it raised ValueError: two lines ("),
-        ("odd_judges:ends", "the simplest right answer gets no number: its process ended"),
+        ("odd_judges:ends", "the simplest right submission gets no number: its process ended"),
         ("odd_judges:returns_text", "it returned '1.0', not a number; return a float"),
         ("odd_judges:returns_two", "it returned a list of 2 for one completion"),
-        ("odd_judges:always_one", "it does not distinguish right and wrong answers"),
+        ("odd_judges:always_one", "it does not distinguish right and wrong submissions"),
         ("odd_judges:wants_more", "TypeError: wants_more() missing 1 required positional argument: 'limits')"),
         ("odd_judges:calls_a_server", "It had no network; if it calls a server, add --network"),
         ("odd_judges.py:plain", "odd_judges.py is a file; pass its module, odd_judges:plain"),
@@ -130,7 +130,7 @@ def test_a_target_that_cannot_be_used_is_one_sentence(target: str, words: str) -
 def test_reasons_that_forms_of_tests_share_are_said_once() -> None:
     result = probe("odd_judges:returns_nothing")
     assert result.exit_code == 2
-    assert "(stdin, call, method: the simplest right answer gets no number: it returned None)" in result.output
+    assert "(stdin, call, method: the simplest right submission gets no number: it returned None)" in result.output
 
 
 def test_a_signature_is_that_of_a_function() -> None:
@@ -162,12 +162,12 @@ def test_a_judge_that_rewards_nothing_wrong_does_not_fail_whatever_else_it_does(
         ("def score(:", "bad_judge cannot be imported: SyntaxError: invalid syntax (bad_judge.py, line 1)"),
         (
             "import no_such_module",
-            "bad_judge cannot be imported: No module named 'no_such_module'; install what it needs",
+            "bad_judge cannot be imported: No module named 'no_such_module'; install the missing package",
         ),
         ("raise SystemExit('bye')", "bad_judge cannot be imported: SystemExit: bye"),
         (
             "import os\nos._exit(0)",
-            "the process that loads bad_judge:score ended; import it in Python to see the error",
+            "the process exited while loading bad_judge:score; import it in Python to see the error",
         ),
     ],
 )
@@ -218,7 +218,7 @@ def test_a_missing_verifiers_package_is_one_sentence(tmp_path: Path, monkeypatch
 def test_tests_that_the_target_cannot_read_are_left_out_and_its_reason_is_shown() -> None:
     result = probe("odd_judges:reads_arguments", "--only", "forge/signals", check=True)
     shown = " ".join(result.output.split())
-    assert "Left out: tests of the form stdin, because the simplest right answer gets no number" in shown
+    assert "Left out: tests of the form stdin, because the simplest right submission gets no number" in shown
     assert "it raised JSONDecodeError: Extra data: line 1 column 3 (char 2)" in shown
     assert "odd_judges.py, line" in shown
     assert "If the target takes such tests, wrap it in score(completion, tests), as the guide shows." in shown
@@ -295,7 +295,7 @@ def test_our_service_rewards_no_hack_and_refuses_no_right_answer() -> None:
         of_nothing = probe(f"{service.url}/health")
     assert result.exit_code == 0, result.output
     assert "(curate serve)" in result.output
-    assert "0 of 20 hacks rewarded, 0 of 67 right answers refused" in result.output
+    assert "0 of 20 hacks rewarded, 0 of 67 right submissions refused" in result.output
     assert of_nothing.exit_code == 2
     assert "implements neither the protocol" in of_nothing.output
 
@@ -310,7 +310,7 @@ def test_rows_of_a_dataset_give_right_and_wrong_answers(tmp_path: Path) -> None:
     assert ", 0 of " in sound.output.split("\n")[-2]
     weak = probe("weak_judges:first_test", "--dataset", dataset, *_OF_ROWS)
     assert weak.exit_code == 1, weak.output
-    assert "The judge accepts a program that hard-codes the answers to the examples of the statement." in weak.output
+    assert "The judge accepts a program that hard-codes the outputs of the examples in the statement." in weak.output
 
 
 def test_a_dataset_without_references_is_one_sentence(tmp_path: Path) -> None:
@@ -377,11 +377,11 @@ def sandbox_fusion() -> Iterator[str]:
         (b"HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\n{}", "requires a token: pass http://anyone:TOKEN@HOST:PORT"),
         (
             b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"verdict": 7}',
-            "the simplest right answer gets no number",
+            "the simplest right submission gets no number",
         ),
         (
             b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 17\r\n\r\n{"run_result": 5}',
-            "the simplest right answer gets no number",
+            "the simplest right submission gets no number",
         ),
     ],
 )

@@ -87,7 +87,9 @@ def probe(
         calibration = calibrate(judge, described, PROBLEMS)
     finally:
         judge.close()
-    attempts = plan_attempts(calibration.scales, takes_text=True, outages=True, host=bool(bait), quick=False, only=only)
+    attempts = plan_attempts(
+        calibration.scales, accepts_text=True, include_outages=True, include_host=bool(bait), quick=False, only=only
+    )
     return list(Prober(open_judge, calibration, jobs=1 if bait else 2).run(attempts))
 
 

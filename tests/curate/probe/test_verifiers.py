@@ -20,7 +20,7 @@ def test_the_reward_of_an_environment_is_probed(tmp_path: Path, monkeypatch: pyt
     )
     assert result.exit_code == 0, result.output
     assert "(verifiers)" in result.output
-    assert "0 of 5 hacks rewarded, 0 of 6 right answers refused" in result.output
+    assert "0 of 5 hacks rewarded, 0 of 6 right submissions refused" in result.output
 
 
 def test_an_environment_that_is_not_installed_is_one_sentence() -> None:

@@ -1,4 +1,4 @@
-r"""Questions of mathematics: which rows of NuminaMath, DeepScaleR and one's own tables become problems, and why not."""
+r"""Math problems: which rows of NuminaMath, DeepScaleR and one's own tables become problems, and why not."""
 
 import json
 import re
@@ -168,13 +168,13 @@ def test_commands_show_the_expected_answer_in_place_of_tests(built):
     assert re.search(r"Tests per problem\n\n  .*; 1 problem", counted)
     card = " ".join((out / "README.md").read_text().split())
     assert "1 programming problems with tests. For 1 of them" in card
-    assert "There are also 3 questions of mathematics" in card
+    assert "There are also 3 math problems" in card
 
 
 def test_an_audit_executes_programs_only(built, tmp_path):
     code, printed, error = invoke("verify", built[0], "--run", "all", "--out", tmp_path / "audit")
     assert code == 0, error
-    assert re.search(r"not judged: questions of mathematics +3\n +judged +1\n", printed)
+    assert re.search(r"not judged: math problems +3\n +judged +1\n", printed)
     assert re.search(r"fewer than 5 tests +0\n", printed)
     raw = write_jsonl(tmp_path / "raw.jsonl", [numinamath_row(ASKED, "4")])
     code, _, error = invoke("verify", f"numinamath={raw}", "--run", "all", "--out", tmp_path / "raw")
@@ -186,7 +186,7 @@ def test_an_export_says_that_it_leaves_questions_out(built, tmp_path, to):
     code, printed, error = invoke("export", built[0], "--to", to, "--out", tmp_path / "out")
     assert code == 0, error
     assert "1 of 4 problems in" in printed
-    assert "left out: mathematics 3 (questions with an expected answer, which `curate train` takes" in printed
+    assert "left out: mathematics 3 (math problems; exports have only programming problems" in printed
     left_out = [json.loads(line) for line in (tmp_path / "out" / "left_out.jsonl").read_text().splitlines()]
     assert [row["id"] for row in left_out] == [f"numinamath/{number}" for number in (0, 1, 4)]
 
