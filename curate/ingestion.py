@@ -21,7 +21,7 @@ from curate.options import BuildOptions
 from curate.problem import Problem, Rejection, encode_problem, to_row
 from curate.reading.location import LocationSpec
 from curate.reading.solutions import select_candidates
-from curate.reading.tables import TableFiles, divide, locate, validate_options
+from curate.reading.tables import TableFiles, locate, split_into_shards, validate_options
 from curate.reading.values import shorten
 
 MAPPING_SOURCE = "generic"  # the source that reads data by a mapping
@@ -108,7 +108,7 @@ def check_not_empty(name: str, table: TableFiles) -> None:
 def divide_source(name: str, table: TableFiles, options: BuildOptions, max_rows: int) -> list[TableFiles]:
     """Divide a source into shards; a single one if rows are limited or sampled, or if the source has ONE_SHARD."""
     together = options.limit or options.sample or getattr(import_source_module(name), "ONE_SHARD", False)
-    return [table] if together else divide(table, max_rows)
+    return [table] if together else split_into_shards(table, max_rows)
 
 
 def has_repeated_problems(name: str) -> bool:

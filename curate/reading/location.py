@@ -1,7 +1,7 @@
-"""The location of a table, which follows NAME= in --source, and the files in a folder. It has one of the forms
+"""Parsing of the location in --source NAME=LOCATION, and the files in a folder. A location has one of the forms
 
-PATH_OR_HUB_ID?release=v5&from=2024-08-01    followed by options for the source
-source.toml                                  a file with the options and `location`, relative to the file
+PATH_OR_HUB_ID?release=v5&from=2024-08-01    a path or Hub id, optionally with options of the source
+source.toml                                  a TOML file with the options and `location`, relative to the file
 """
 
 import json
@@ -22,7 +22,7 @@ from curate.reading.values import shorten
 HUB_ID = re.compile(r"[\w-]+/[\w.-]+(@[\w./-]+)?")
 
 FORMATS = (".parquet", ".arrow", ".jsonl", ".json")
-# These are read if there is no file of FORMATS.
+# Formats to read if a folder has no file of FORMATS.
 FALLBACK_FORMATS = (
     *(f"{ending}{packing}" for ending in (".jsonl", ".json") for packing in COMPRESSION_SUFFIXES),
     *(f"{ending}{packing}" for ending in (".csv", ".tsv") for packing in ("", *COMPRESSION_SUFFIXES)),
@@ -31,11 +31,11 @@ FALLBACK_FORMATS = (
 )
 COLUMNAR = (".parquet", ".arrow", ".feather", ".ipc")
 LISTED_FORMATS = f"{', '.join(COLUMNAR)}, .jsonl, .json, .csv or .tsv"
-STATE = "state.json"  # of a data set that `datasets` saved; it names the files of the rows
-# Files without rows, which the tools of the Hub write.
+STATE = "state.json"  # list of the files with rows, written by `Dataset.save_to_disk`
+# Files without rows, written by `datasets` and other tools of the Hub.
 _METADATA_FILES = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", STATE)
 
-# Text in one of these forms, or the content of such a TOML file, with a location relative to the working folder.
+# A location as text, or the content of such a TOML file with a location relative to the working folder.
 LocationSpec = str | Mapping[str, Any]
 
 
@@ -77,7 +77,7 @@ def _split_toml_location(path_or_id: str) -> tuple[str, dict[str, Any]]:
 
 
 def get_format(path: Path) -> str:
-    """Return the suffix of a file if it is one of FORMATS or FALLBACK_FORMATS; otherwise an empty text."""
+    """Return the suffix of a file if it is one of FORMATS or FALLBACK_FORMATS; empty otherwise."""
     name = path.name.lower()
     if name in _METADATA_FILES:
         return ""
@@ -103,8 +103,8 @@ def check_format(path: Path) -> None:
 def find_files_with_rows(folder: Path, location: str, pattern: str | None = None) -> tuple[Path, ...]:
     """Return the files to read in a folder, in order, by the rules of `locate`. Raises CurateError if there are none.
 
-    location: the name of the folder in error messages
-    pattern: a pattern that the files must match; None: all
+    location  name of the folder, for error messages
+    pattern   glob pattern for the paths of files; None for all
     """
     paths = list(list_files_below(folder))
     if pattern:
@@ -126,10 +126,10 @@ def find_files_with_rows(folder: Path, location: str, pattern: str | None = None
 def list_files_below(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder. Raises OSError or CurateError if a folder or file cannot be read."""
 
-    def fail(error: OSError) -> None:
+    def raise_error(error: OSError) -> None:
         raise error
 
-    for parent, folders, names in os.walk(folder, onerror=fail):
+    for parent, folders, names in os.walk(folder, onerror=raise_error):
         # Folders whose names begin with a dot are caches of download tools.
         folders[:] = [name for name in folders if not name.startswith(".")]
         visible = [name for name in names if not name.startswith(".")]
@@ -141,17 +141,18 @@ def list_files_below(folder: Path) -> Iterator[Path]:
 
 
 def _exclude_caches(folder: Path, names: list[str]) -> list[str]:
-    """Return the names except caches of `map` and `filter`, Arrow files that `datasets` writes.
+    """Return the names without the Arrow files in which `datasets` caches results of `map` and `filter`.
 
-    Raises CurateError if a file with rows is missing.
+    Raises CurateError if a file in the list of `datasets` is missing.
     """
     rows = None
     if STATE in names:
-        with suppress(ValueError, KeyError, TypeError):  # `datasets` did not write the file
+        # Another program may have written a file of this name.
+        with suppress(ValueError, KeyError, TypeError):
             rows = [file["filename"] for file in json.loads((folder / STATE).read_bytes())["_data_files"]]
     if rows is None:
-        prepared = "dataset_info.json" in names  # in the cache of `datasets`
-        return [name for name in names if not (prepared and fnmatchcase(name, "cache-*.arrow"))]
+        in_cache = "dataset_info.json" in names  # in the folder where `datasets` caches downloads
+        return [name for name in names if not (in_cache and fnmatchcase(name, "cache-*.arrow"))]
     if missing := [name for name in rows if name not in names]:
         raise CurateError(f"{folder / STATE} names {missing[0]}, which is missing. Download it again.")
     return [name for name in names if name in rows or not name.endswith(".arrow")]

@@ -1,13 +1,13 @@
-"""Find the text of a problem in a prompt, which has one of these forms:
+"""Extraction of a problem's text from a prompt in one of these forms:
 
-a text, such as that of a statement
+a text, such as a statement
 [{"role": "user", "content": "..."}]              TRL, verl and chat datasets; content may be a list of parts
 [{"from": "human", "value": "..."}]               ShareGPT
 {"messages": [...]}                               a conversation inside an object
 '[{"role": "user", "content": "..."}]'            any of these as JSON text
 
-Templates make different statements look similar, so comparisons strip them. Only wordings of known sources are removed,
-and only at the beginning and the end of a text, so statements that mention them stay whole.
+Templates make different statements look similar, so comparisons strip them. This module strips only the templates of
+known sources, and only at the beginning and the end of a text, so statements that quote them stay whole.
 """
 
 import json
@@ -36,14 +36,14 @@ _TAILS = (
     "ANSWER:",
     "### Answer: (use the provided format with backticks)",  # LiveCodeBench, LeetCodeDataset
 )
-# The template from here to the end; in LiveCodeBench, it includes the starter code.
+# Texts at which the rest of a prompt begins; in LiveCodeBench, the rest includes the starter code.
 _FORMATS = (
     "### Format: You will use the following starter code",
     "### Format: Read the inputs from stdin",
 )
 _HEAD = re.compile(rf"\s*(?:{'|'.join(_HEADS)})\s*")
 _LAST_LINE = re.compile(r"The input will be (?:given via )?stdin and [^\n]{0,80} to stdout[^\n]{0,80}")
-# The texts of curate's prompts after a statement, up to the first name in them, and at the end.
+# The beginnings of the text after a statement in curate's prompts, and the end of these prompts.
 _TASKS, _FORM = tuple(words.partition("{")[0].strip() for words in TASK_SENTENCES), FINGERPRINT_TEXTS[-1].strip()
 _PRIMEINTELLECT_HEAD = re.compile(r"\A\s*Solve the following coding problem using the programming language \w+:\s*")
 _PRIMEINTELLECT_TAIL = re.compile(
@@ -54,7 +54,7 @@ _SIGNATURE = re.compile(r"\s*The function to implement:\s*\n(.*)\Z", re.DOTALL)
 
 
 def strip_prompt_template(text: str) -> str:
-    """Return the text without any known wordings at its beginning and end."""
+    """Return the text without the parts of known prompt templates at its beginning and end."""
     text = _strip_curate_prompt(text)
     begin = 0
     while head := _HEAD.match(text, begin):
@@ -71,7 +71,7 @@ def strip_prompt_template(text: str) -> str:
 
 
 def _strip_curate_prompt(text: str) -> str:
-    """Return the text of a prompt that curate made, such as for an export, without the instructions at the end."""
+    """Return the text without the instructions at the end of a prompt that curate made."""
     if not text.rstrip().endswith(_FORM):
         return text
     task = max(map(text.rfind, _TASKS))
@@ -87,25 +87,25 @@ def split_primeintellect_prompt(prompt: str) -> tuple[str, str]:
     return statement[: signature.start()], signature[1].rstrip()
 
 
-def extract_prompt_texts(value: Any, *, nested: int = 0) -> list[str] | None:
-    """Return the texts of a prompt that may state the problem; None if the value is neither a text nor a conversation.
+def extract_prompt_texts(value: Any, *, depth: int = 0) -> list[str] | None:
+    """Return the texts of a prompt that may state the problem: a plain text, or the user messages of a conversation.
 
-    value   a prompt in one of the forms above
-    nested  nesting depth of the prompt in other values
+    value  a prompt in one of the forms above
+    depth  nesting depth of the value in a prompt
 
-    The text of a string is the string. A conversation has the texts of its user messages, or else of
-    its system prompts.
+    A conversation without user messages has the texts of its system messages. Returns None if the value is neither a
+    text nor a conversation.
     """
     if isinstance(value, str):
-        parsed = _parse_conversation(value) if nested < _MAX_NESTING else None
-        inside = None if parsed is None else extract_prompt_texts(parsed, nested=nested + 1)
-        return [value] if inside is None else inside
-    if isinstance(value, dict) and nested < _MAX_NESTING:
-        inside = next((value[name] for name in _NESTED_KEYS if value.get(name)), None)
-        return None if inside is None else extract_prompt_texts(inside, nested=nested + 1)
+        parsed = _parse_conversation(value) if depth < _MAX_NESTING else None
+        texts = None if parsed is None else extract_prompt_texts(parsed, depth=depth + 1)
+        return [value] if texts is None else texts
+    if isinstance(value, dict) and depth < _MAX_NESTING:
+        inner = next((value[name] for name in _NESTED_KEYS if value.get(name)), None)
+        return None if inner is None else extract_prompt_texts(inner, depth=depth + 1)
     if isinstance(value, list) and value and all(_is_message(message) for message in value):
-        by_users = [text for message in value if (text := _get_text_by(_USERS, message))]
-        return by_users or [text for message in value if (text := _get_text_by(_SYSTEMS, message))]
+        user_texts = [text for message in value if (text := _get_text(message, _USERS))]
+        return user_texts or [text for message in value if (text := _get_text(message, _SYSTEMS))]
     return None
 
 
@@ -123,8 +123,8 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and any(isinstance(value.get(name), str) for name in _ROLES)
 
 
-def _get_text_by(roles: tuple[str, ...], message: dict[str, Any]) -> str:
-    """Return the text of a message if its author has one of these roles; otherwise an empty text."""
+def _get_text(message: dict[str, Any], roles: tuple[str, ...]) -> str:
+    """Return the text of a message with one of these roles; empty for another role."""
     role = next(message[name] for name in _ROLES if isinstance(message.get(name), str))
     content = next((message[name] for name in _CONTENTS if message.get(name)), "")
     if role.lower() not in roles:

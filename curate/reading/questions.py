@@ -1,4 +1,4 @@
-r"""Reject math questions without a single final answer, with one of these reasons:
+r"""Rejection of math problems without a single final answer, with one of these reasons:
 
 proof            the question asks for a proof
 no_answer        the source has no answer
@@ -19,7 +19,8 @@ _ASKS = re.compile(
     r"\?|\b(?:find|determine|compute|calculate|evaluate|solve|simplify|what|how (?:many|much)|express|give|list)\b",
     re.IGNORECASE,
 )
-_LINE = r"(?:^|[\n.:;?!$])\s{0,20}(?:\*\*|\\item)?\s{0,20}"  # labels of parts begin a line or follow a sentence
+# The label of a part begins a line or follows a sentence.
+_LINE = r"(?:^|[\n.:;?!$])\s{0,20}(?:\*\*|\\item)?\s{0,20}"
 _PARTS = [
     [re.compile(rf"{_LINE}{label}", re.IGNORECASE) for label in labels]
     for labels in (
@@ -48,7 +49,7 @@ _ASYMPTOTE = "[asy]"
 
 
 def check_question(statement: str, answer: str) -> None:
-    """Raise ParseError, with its reason, for a question without one final answer. Takes linear time on any text."""
+    """Raise ParseError, with the reason, for a problem without a single final answer. Takes linear time on any text."""
     normalized = answer.strip().strip("$.").strip().lower()
     if normalized in _PROOFS or (_PROVE.search(statement) and not _ASKS.search(statement)):
         raise ParseError("it asks for a proof, and only final answers are compared", "proof")
@@ -65,7 +66,7 @@ def check_question(statement: str, answer: str) -> None:
 def _are_in_order(labels: Sequence[re.Pattern[str]], text: str) -> bool:
     offset = 0
     for label in labels:
-        if (found := label.search(text, offset)) is None:
+        if (match := label.search(text, offset)) is None:
             return False
-        offset = found.end()
+        offset = match.end()
     return True

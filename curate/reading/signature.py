@@ -1,4 +1,4 @@
-"""Check that the arguments of a test fit its function. A mismatch reveals a test of another problem."""
+"""The check that the arguments of a test fit its function. A mismatch reveals a test of another problem."""
 
 import ast
 from functools import lru_cache
@@ -26,8 +26,8 @@ def find_argument_mismatch(starter_code: str, entry_point: str, arguments: list[
     for parameter, value in zip(expected, arguments, strict=False):
         annotation = parameter.annotation
         outer = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-        fitting = _VALUES.get(outer.id) if isinstance(outer, ast.Name) else None
-        if fitting and value is not None and type(value) not in fitting:
+        types = _VALUES.get(outer.id) if isinstance(outer, ast.Name) else None
+        if types and value is not None and type(value) not in types:
             return f"{type(value).__name__} for the parameter {ast.unparse(parameter)} of {entry_point}"
     return None
 
@@ -52,9 +52,10 @@ def _find_function(starter_code: str, entry_point: str) -> ast.FunctionDef | Non
     return next((function for function in _parse_functions(starter_code) if function.name == entry_point), None)
 
 
-@lru_cache(8)  # all tests of a problem have the same starter code
+# All tests of a problem have the same starter code.
+@lru_cache(8)
 def _parse_functions(starter_code: str) -> list[ast.FunctionDef]:
-    """Return the functions in starter code. It lacks the last body, so this adds `pass` before parsing."""
+    """Return the functions in starter code, whose last body is missing; empty if it cannot be parsed."""
     last = starter_code.rstrip().splitlines()[-1:] or [""]
     indent = len(last[0]) - len(last[0].lstrip()) + 4
     try:

@@ -1,4 +1,4 @@
-"""Detect the languages of solutions, and select the solutions of a problem to execute, the cheapest first."""
+"""The languages of solutions, and the selection of a problem's solutions to execute."""
 
 import ast
 import re
@@ -20,33 +20,34 @@ _PYTHON2 = re.compile(r"^[^#\n]*(?:\bprint\s+[^(=\s]|\bexec\s+['\"]|\braw_input\
 _PYTHON2_NAMES = {"raw_input", "xrange", "unichr", "basestring", "execfile"}
 
 
-def parse_solution(text: str, stated: str = "") -> Program:
-    """Return the solution inside `text`, without its Markdown fence, and its language.
+def parse_solution(text: str, stated_language: str = "") -> Program:
+    """Return the solution in `text`, without its Markdown fence, and with its language.
 
     The language is "python" (3), "python2", "cpp", "unknown" or another name from the source.
 
-    stated  language that the source states. Only Python is checked, because many such solutions are in Python 2 or in
-            another language
+    stated_language  language that the source states; empty if unknown. If it is Python 3, the solution's text decides,
+                     because many such solutions are in Python 2 or another language
     """
     source, label = strip_code_fence(text)
-    stated_language = (stated or label).strip().lower()
-    if re.match(r"(?:gnu )?(?:c\+\+|g\+\+|cpp)", stated_language):
+    language = (stated_language or label).strip().lower()
+    if re.match(r"(?:gnu )?(?:c\+\+|g\+\+|cpp)", language):
         return Program(source, "cpp")
-    if re.match(r"py\w* ?2", stated_language):
+    if re.match(r"py\w* ?2", language):
         return Program(source, "python2")
-    return Program(
-        source, stated_language if stated_language and not stated_language.startswith("py") else guess_language(source)
-    )
+    return Program(source, language if language and not language.startswith("py") else guess_language(source))
 
 
 def strip_code_fence(text: str) -> tuple[str, str]:
-    """Return the content and the label of a Markdown code fence, or the text itself and "" without a fence."""
+    """Return the content and the label of the first fenced code block; the text and "" if there is none."""
     fence = _FENCE.search(text)
     return (fence[2], fence[1]) if fence else (text, "")
 
 
 def guess_language(source: str) -> str:
-    """Guess the language of a program. Python 3 with a syntax error is still "python"; the sandbox finds the error."""
+    """Guess the language of a program: "python", "python2", "cpp" or "unknown".
+
+    Programs with a syntax error and no signs of another language count as "python"; the sandbox rejects them.
+    """
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(source)
@@ -56,8 +57,9 @@ def guess_language(source: str) -> str:
         if _OTHER_LANGUAGES.search(source):
             return "unknown"
         return "python2" if _PYTHON2.search(source) else "python"
+    # Such a program checks the Python version, so it may use builtins of Python 2 in Python 3.
     if re.search(r"\bversion|NameError|PY[23]\b", source):
-        return "python"  # the program checks the Python version, so it may name builtins of Python 2
+        return "python"
     used: set[str] = set()
     defined: set[str] = set()
     for node in ast.walk(tree):
@@ -71,13 +73,13 @@ def guess_language(source: str) -> str:
 
 
 def select_candidates(problem: Problem, languages: Sequence[str]) -> list[Program]:
-    """Return the problem's distinct solutions in the `languages` that its tests can run.
+    """Return the problem's distinct solutions in those of the `languages` that its tests support.
 
-    Python, which needs no compiler, comes first, and then the shortest solution, usually the cheapest to run.
+    Python comes first, because it needs no compiler, and then the shortest solutions, which are usually the fastest.
     """
-    fitting = [name for name in languages if not problem.tests.needs_python or load(name).CALLABLE]
+    supported = [name for name in languages if not problem.tests.needs_python or load(name).CALLABLE]
     distinct = dict.fromkeys(solution for solution in problem.solutions or () if solution.source.strip())
     return sorted(
-        (solution for solution in distinct if solution.language in fitting),
+        (solution for solution in distinct if solution.language in supported),
         key=lambda solution: (solution.language != "python", len(solution.source), solution.source),
     )

@@ -1,4 +1,4 @@
-"""Derive the limits of a test. Sources state times for C++, so Python gets a multiple."""
+"""The limits of a test, derived from those that a source states. Times are for C++, so Python gets a multiple."""
 
 import re
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ _MEGABYTES = {
 
 
 def derive_limits(stated_time: object, stated_memory: object) -> Limits:
-    """Derive the limits of one test from a source's stated ones, such as "2.0 seconds" and "256 megabytes".
+    """Derive the limits of a test from stated ones, such as "2.0 seconds" and "256 megabytes".
 
-    The wall time is 5 times the stated time, within 6 to 12 s; 10 s if it is missing or unreadable. The memory is the
-    stated memory, within 512 to 1024 MB; 1024 MB if it is missing or unreadable.
+    The wall time is 5 times the stated time, clamped to 6 to 12 s; 10 s if none can be parsed. The memory is the stated
+    memory, clamped to 512 to 1024 MB; 1024 MB if none can be parsed.
     """
     seconds = _parse_quantity(stated_time, _SECONDS)
     megabytes = _parse_quantity(stated_memory, _MEGABYTES)

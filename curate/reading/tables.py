@@ -1,7 +1,7 @@
-"""Stream the rows of a dataset on disk or on the Hub as plain dictionaries, one batch of a file at a time.
+"""Streaming of the rows of a dataset on disk or on the Hub, as dictionaries, in batches.
 
-A table can be divided into shards, ranges of rows that can be read independently. A shard begins at a Parquet row
-group, an Arrow record batch, or a line of a plain JSONL file. A table with any other file is a single shard.
+A table can be split into shards, ranges of rows that can be read independently. A shard begins at a Parquet row group,
+an Arrow record batch, or a line of an uncompressed JSONL file. A table with any other file is a single shard.
 """
 
 import csv
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, Any]
-# A row with all its tests can take tens of megabytes, so memory holds only a few.
+# A row with all of its tests can take tens of megabytes, so a batch is small.
 BATCH_ROWS = 16
-_MAX_FIELD = 1 << 30  # characters of a field of a CSV file; tests can be long
+_MAX_FIELD_CHARACTERS = 1 << 30  # of a CSV file; tests can be long
 _ARROW_MAGIC = b"ARROW1"  # the first bytes of an Arrow file with an index
-_BLANK_BYTES = 64  # longer lines count as rows, without a check for Unicode blanks
+_BLANK_BYTES = 64  # maximum length of lines that are checked for Unicode whitespace
 
 
 @dataclass(frozen=True, slots=True)
 class RowPosition:
-    """A position between two rows of a table.
+    """A position before a row of a table.
 
-    position  number of rows of the table before it
-    offset    position in the file: a byte of a JSONL file, or the index of a row group or record batch
+    position  number of rows before it
+    offset    position in the file: a byte offset in JSONL, otherwise the index of a row group or record batch
     line      line number in a JSONL file, from 1
     """
 
@@ -59,12 +59,12 @@ class RowPosition:
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """The files of one dataset, in the order in which they are read.
+    """The files of a dataset or of a shard, in reading order.
 
-    revision  the Hub commit; empty for a local path
-    options   options from the location; the source interprets all but `encoding`
+    revision  Hub commit; empty for a local path
+    options   options in the location; the source interprets all but `encoding`
     begin     position of the first row to read, in the first file
-    n_rows    number of rows to read; None: all
+    n_rows    number of rows to read; None for all
     """
 
     location: str
@@ -76,13 +76,13 @@ class TableFiles:
 
     @property
     def encoding(self) -> str:
-        """The encoding of files of text; empty for UTF-8."""
+        """The encoding of text files; empty for UTF-8."""
         return str(self.options.get("encoding", ""))
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRow:
-    """A row that cannot be read. location: `file:line`, from line 1, or the name of a folder"""
+    """A row that cannot be read. location: FILE:LINE, or the name of the row's folder"""
 
     location: str
     detail: str
@@ -91,12 +91,12 @@ class UnreadableRow:
 def locate(location: LocationSpec) -> TableFiles:
     """Find the files of a location: a file, a folder, or a Hub id such as `owner/name` or `owner/name@revision`.
 
-    Downloads a dataset on the Hub into the Hub cache. In a folder, only files of one format are read: the first of
-    FORMATS, or else of FALLBACK_FORMATS, that occurs. If some of these files or their folders are named train, only
-    those are read, because test splits are for evaluation.
+    Downloads a dataset on the Hub into the Hub cache. In a folder, selects the files of one format: the first of
+    FORMATS, then FALLBACK_FORMATS, with any file. If the names of some of these, or of their folders, begin with train,
+    selects only those, because test splits are for evaluation.
 
-    All sources have two options (see location.py): `files` is a pattern such as `taco/*` that selects files, whether
-    they are named train or not; `encoding` names the encoding of text files. Raises CurateError if no file is found.
+    All sources have two options (see location.py). `files` is a pattern such as `taco/*` that selects files by path,
+    instead of by the name train. `encoding` is the encoding of text files. Raises CurateError if no file is found.
     """
     path_or_id, options = split_location(location)
     pattern = options.pop("files", None)
@@ -121,7 +121,7 @@ def locate(location: LocationSpec) -> TableFiles:
 def _check_encoding(table: TableFiles, encoding: object) -> None:
     if not is_encoding(encoding):
         raise CurateError(
-            f"{table.location}: no encoding {encoding!r}. Write the name of one, such as latin-1 or utf-16."
+            f"{table.location}: unknown encoding {encoding!r}. Write the name of one, such as latin-1 or utf-16."
         )
     for path in table.files:
         if get_format(path) in COLUMNAR:
@@ -149,7 +149,8 @@ def _download(location: str, pattern: str | None) -> TableFiles:
                     name, repo_type="dataset", revision=revision or None, allow_patterns=[*patterns, f"*{STATE}"]
                 )
             )
-        except Exception as error:  # the Hub client raises errors of half a dozen libraries
+        # The Hub client raises exceptions of many libraries.
+        except Exception as error:
             raise CurateError(
                 f"{location}: no such file or folder, and the download from the Hub failed "
                 f"({type(error).__name__}: {shorten(error)}). Check the path, or give the folder of a copy."
@@ -165,9 +166,9 @@ def _download(location: str, pattern: str | None) -> TableFiles:
 
 
 def read_rows(table: TableFiles, columns: Sequence[str], optional: Sequence[str]) -> Iterator[Row | UnreadableRow]:
-    """Yield the rows of a table, in order, with the given columns. Missing optional columns are None.
+    """Yield the rows of a table, in order, with these columns. Missing optional columns are None.
 
-    Raises CurateError on a file that is damaged or lacks a column.
+    Raises CurateError for a file that is damaged or lacks a required column.
     """
     rows = (_read_file_rows(path, table, columns, optional) for path in table.files)
     yield from islice(chain.from_iterable(rows), table.n_rows)
@@ -177,10 +178,10 @@ def _read_file_rows(
     path: Path, table: TableFiles, columns: Sequence[str], optional: Sequence[str]
 ) -> Iterator[Row | UnreadableRow]:
     begin = table.begin if path == table.files[0] else RowPosition()
-    ending, wanted = get_format(path), (*columns, *optional)
+    ending, names = get_format(path), (*columns, *optional)
     rows: Iterator[Row | UnreadableRow]
     if ending in COLUMNAR:
-        rows = _read_columnar(path, begin.offset, columns, wanted)
+        rows = _read_columnar(path, begin.offset, columns, names)
     elif ending.startswith(".jsonl"):
         rows = _read_jsonl(path, table.encoding, begin)
     elif ending.startswith(".json"):
@@ -190,37 +191,35 @@ def _read_file_rows(
     for row in rows:
         if isinstance(row, dict):
             _check_columns(path, row, columns)
-            yield {name: row.get(name) for name in wanted}
+            yield {name: row.get(name) for name in names}
         else:
             yield row
 
 
-def _read_columnar(path: Path, offset: int, columns: Sequence[str], wanted: Sequence[str]) -> Iterator[Row]:
+def _read_columnar(path: Path, offset: int, required: Sequence[str], names: Sequence[str]) -> Iterator[Row]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         if get_format(path) == ".parquet":
             with pq.ParquetFile(path) as file:
-                present = _select_present_columns(path, file.schema_arrow.names, columns, wanted)
+                columns = _select_columns(path, file.schema_arrow.names, required, names)
                 groups = list(range(offset, file.num_row_groups))
-                for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=present):
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=columns):
                     yield from batch.to_pylist()
         else:
             with open_batches(path) as (schema, batches):
-                present = _select_present_columns(path, schema.names, columns, wanted)
+                columns = _select_columns(path, schema.names, required, names)
                 for batch in islice(batches, offset, None):
                     for start in range(0, len(batch), BATCH_ROWS):
-                        yield from batch.select(present).slice(start, BATCH_ROWS).to_pylist()
+                        yield from batch.select(columns).slice(start, BATCH_ROWS).to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CurateError(f"{path}: corrupt or truncated ({shorten(error)}). Download it again.") from error
 
 
-def _select_present_columns(
-    path: Path, names: Sequence[str], columns: Sequence[str], wanted: Sequence[str]
-) -> list[str]:
-    _check_columns(path, names, columns)
-    return [name for name in wanted if name in names]
+def _select_columns(path: Path, columns: Sequence[str], required: Sequence[str], names: Sequence[str]) -> list[str]:
+    _check_columns(path, columns, required)
+    return [name for name in names if name in columns]
 
 
 @contextmanager
@@ -252,7 +251,7 @@ def _read_jsonl(path: Path, encoding: str, begin: RowPosition) -> Iterator[Row |
                 if not isinstance(row, dict):
                     raise ValueError("not a JSON object")
             except (ValueError, RecursionError) as error:
-                # An error on line 1 means that the file is not JSONL; later, that one line is damaged.
+                # An error on line 1 means that the file is not JSONL; on a later line, that only this line is damaged.
                 if number == 1:
                     raise CurateError(
                         f"{path}: line 1 is not a JSON object. Give a file with one JSON object per line."
@@ -275,7 +274,7 @@ def _read_json(path: Path, encoding: str) -> Iterator[Row]:
 
 def _read_csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row | UnreadableRow]:
     """Yield the rows of a CSV or TSV file. Their values are text, or None if a field is empty."""
-    csv.field_size_limit(_MAX_FIELD)
+    csv.field_size_limit(_MAX_FIELD_CHARACTERS)
     with open_text(path, encoding) as file:
         reader = csv.DictReader(file, delimiter="\t" if get_format(path).startswith(".tsv") else ",", strict=True)
         try:
@@ -283,36 +282,36 @@ def _read_csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row
                 _check_columns(path, reader.fieldnames or (), columns)
                 if None in row or None in row.values():
                     location = f"{path.name}:{reader.line_num}"
-                    yield UnreadableRow(location, "more or fewer fields than the first line has")
+                    yield UnreadableRow(location, "more or fewer fields than in the first line")
                 else:
                     yield {name: value or None for name, value in row.items()}
         except csv.Error as error:
             raise CurateError(f"{path}: not CSV, near line {reader.line_num} ({error}). Download it again.") from None
 
 
-def _check_columns(path: Path, present: Any, columns: Sequence[str]) -> None:
-    missing = [name for name in columns if name not in present]
+def _check_columns(path: Path, columns: Any, required: Sequence[str]) -> None:
+    missing = [name for name in required if name not in columns]
     if missing:
         raise CurateError(
-            f"{path}: has no column {', '.join(missing)} (it has {', '.join(map(str, present))}). "
+            f"{path}: has no column {', '.join(missing)} (it has {', '.join(map(str, columns))}). "
             "Check the file and the NAME in --source; of several files, LOCATION?files=PATTERN selects some."
         )
 
 
-def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
-    """Return the shards of a table, each except the last with at least `max_rows` rows; the table if indivisible.
+def split_into_shards(table: TableFiles, min_rows: int) -> list[TableFiles]:
+    """Split a table into shards, each except the last with at least `min_rows` rows; return a whole one if impossible.
 
-    Shards end at row groups. A damaged file raises an error only when its rows are read.
+    A damaged file raises an error only when its rows are read.
     """
     shards: list[TableFiles] = []
     begin, first_file, n_before = RowPosition(), 0, 0
     for number, path in enumerate(table.files):
-        positions = _find_shard_positions(path, table.encoding, max_rows)
+        positions = _find_shard_positions(path, table.encoding, min_rows)
         if not positions:
             return [table]
         for start in positions[:-1]:
             position = n_before + start.position
-            if position - begin.position >= max_rows:
+            if position - begin.position >= min_rows:
                 files = table.files[first_file : number + 1]
                 shards.append(replace(table, files=files, begin=begin, n_rows=position - begin.position))
                 begin, first_file = replace(start, position=position), number
@@ -320,8 +319,8 @@ def divide(table: TableFiles, max_rows: int) -> list[TableFiles]:
     return [*shards, replace(table, files=table.files[first_file:], begin=begin)]
 
 
-def _find_shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowPosition]:
-    """Return the positions at which a shard can begin, and the end of the file; empty if the file is indivisible.
+def _find_shard_positions(path: Path, encoding: str, min_rows: int) -> list[RowPosition]:
+    """Return the positions where a shard can begin, and the end of the file; empty if the file cannot be split.
 
     Lines of a JSONL file must end in \\n or \\r\\n.
     """
@@ -337,13 +336,13 @@ def _find_shard_positions(path: Path, encoding: str, max_rows: int) -> list[RowP
             with open_batches(path) as (_, batches):
                 counts = [len(batch) for batch in batches]
         else:
-            return list(_find_line_positions(path, max_rows)) if ending == ".jsonl" and not encoding else []
+            return list(_find_line_positions(path, min_rows)) if ending == ".jsonl" and not encoding else []
     except (pa.ArrowException, OSError):
         return []
     return [RowPosition(position, number) for number, position in enumerate(accumulate(counts, initial=0))]
 
 
-def _find_line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
+def _find_line_positions(path: Path, min_rows: int) -> Iterator[RowPosition]:
     positions = [RowPosition()]
     n_rows = offset = number = 0
     with path.open("rb") as file:
@@ -353,7 +352,7 @@ def _find_line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
         for number, line in enumerate(file, start=1):
             if b"\r" in line.removesuffix(b"\r\n"):
                 return
-            if n_rows - positions[-1].position == max_rows:
+            if n_rows - positions[-1].position == min_rows:
                 positions.append(RowPosition(n_rows, offset, number))
             n_rows += bool(line.strip() if len(line) > _BLANK_BYTES else line.decode(errors="replace").strip())
             offset += len(line)
@@ -361,7 +360,7 @@ def _find_line_positions(path: Path, max_rows: int) -> Iterator[RowPosition]:
 
 
 def hash_path(path: Path) -> str:
-    """Return the hex digest of a file, or of the names and digests of all files below a folder."""
+    """Return the SHA-256 hex digest of a file, or of the names and digests of all files below a folder."""
     if path.is_dir():
         below = sorted(inner for inner in path.rglob("*") if inner.is_file())
         listed = "".join(f"{hash_path(inner)} {inner.relative_to(path).as_posix()}\n" for inner in below)

@@ -1,7 +1,7 @@
 """Text files: their compression and their encoding.
 
-The default is UTF-8, with or without a byte order mark. Any other encoding must be named: detection is unreliable, and
-a wrong encoding yields wrong text rather than an error.
+The default is UTF-8, with or without a byte order mark. The user must name any other encoding, because detection is
+unreliable, and decoding with a wrong one may yield wrong text instead of an error.
 """
 
 import codecs
@@ -19,7 +19,7 @@ from curate.reading.values import shorten
 from curate.text.printable import format_one_line
 
 COMPRESSION_SUFFIXES = (".gz", ".zst", ".xz")
-# The marks of UTF-32 come first, because one of them begins with a mark of UTF-16.
+# UTF-32 comes first, because the mark of UTF-32-LE begins with that of UTF-16-LE.
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -28,7 +28,7 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _CHUNK_BYTES = 1 << 20
-_EXCERPT_BYTES = 24  # on each side of the wrong byte
+_EXCERPT_BYTES = 24  # before the invalid byte, and from it on
 
 
 def is_encoding(name: object) -> bool:
@@ -41,10 +41,10 @@ def is_encoding(name: object) -> bool:
 
 @contextmanager
 def open_text(path: Path, encoding: str = "", *, offset: int = 0) -> Iterator[TextIO]:
-    """Open a text file, which may be compressed, without translation of line ends.
+    """Open a plain or compressed text file, without translation of newlines.
 
     encoding  name of the encoding; empty for UTF-8
-    offset    byte at which reading begins, in an uncompressed file without byte order mark
+    offset    byte at which to begin; not for compressed files or after a byte order mark
 
     Raises CurateError, even at a later read, if the file has another encoding or is damaged.
     """
@@ -82,7 +82,7 @@ def read_toml_text(path: Path) -> str:
 
 @contextmanager
 def _open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
-    """Open the bytes of a file, decompressed. Raises CurateError, even at a later read, if the file is damaged."""
+    """Open a file as decompressed bytes. Raises CurateError, even at a later read, if the file is damaged."""
     packing = path.suffix.lower()
     with path.open("rb") as file:
         if packing not in COMPRESSION_SUFFIXES:
@@ -104,9 +104,9 @@ def _open_decompressed(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def _find_decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
-    """Return the error for a file that its encoding cannot decode, with the first invalid byte."""
+    """Return an error with the first byte that the codec cannot decode, and the likely encoding."""
     decoder = codecs.getincrementaldecoder(codec)()
-    offset = 0  # of the chunk, in the decompressed file
+    offset = 0  # offset of the chunk in the decompressed file
     is_ascii = True
     with _open_decompressed(path) as stream:
         while True:
@@ -132,13 +132,13 @@ def _find_decoding_error(path: Path, encoding: str, codec: str) -> CurateError:
 
 
 def _guess_encoding(sample: bytes) -> str:
-    """Return the likely encoding of bytes, the first of which the expected encoding cannot decode."""
+    """Return the likely encoding of a file. sample: bytes of it, from the first invalid one on"""
     if 0 in sample:
         return "utf-16"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
-        # Latin-1 has control characters where Windows has quotation marks and dashes.
+        # These bytes are quotation marks and dashes in Windows-1252, but control characters in Latin-1.
         return "cp1252" if any(0x80 <= byte < 0xA0 for byte in sample) else "latin-1"
     return "utf-8"
 

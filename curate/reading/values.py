@@ -1,6 +1,6 @@
-"""Read plain values from untrusted text, without executing it.
+"""Parsers of plain values in untrusted text, without executing it.
 
-Invalid text raises ParseError, which the sources turn into a rejection.
+They raise ParseError for invalid text, which the sources turn into a rejection.
 """
 
 import ast
@@ -14,14 +14,14 @@ from typing import Any
 
 from sandbox import Case
 
-# By default, Python rejects integers of more than 4,300 digits, because conversion takes quadratic time, but tests have
-# them. Converting this many digits takes well under a second.
+# Maximum digits of an integer. Some tests exceed Python's default of 4,300, which limits the quadratic time of the
+# conversion. This many digits take well under a second.
 MAX_DIGITS = 200_000
-_ADDRESS = re.compile(r" object at 0x[0-9a-f]+(?=>)")  # in Python's messages
+_ADDRESS = re.compile(r" object at 0x[0-9a-f]+(?=>)")
 
 
 class ParseError(ValueError):
-    """An unreadable row, or one that is not a problem. The message becomes the detail of its rejection."""
+    """An error for a row that must be rejected. Its message is the detail of the rejection."""
 
     def __init__(self, detail: str, reason: str = "unparsable") -> None:
         super().__init__(detail)
@@ -40,7 +40,7 @@ def allow_long_integers() -> Iterator[None]:
 
 
 def parse_json(text: object, name: str) -> Any:
-    """Parse a JSON text. name: of the text in error messages. Raises ParseError."""
+    """Parse JSON. name: name of the text, for error messages. Raises ParseError."""
     if not isinstance(text, str):
         raise ParseError(f"{name} is {type(text).__name__}, not text")
     try:
@@ -51,14 +51,14 @@ def parse_json(text: object, name: str) -> Any:
 
 
 def parse_json_or_literal(text: object, name: str) -> Any:
-    """Parse a JSON text or a Python literal. Raises ParseError."""
+    """Parse JSON or a Python literal. name: name of the text, for error messages. Raises ParseError."""
     try:
         return parse_json(text, name)
     except ParseError:
         if not isinstance(text, str):
             raise
     try:
-        # A literal may contain "\d"; suppress the warning about it.
+        # Python warns about literals such as "\d".
         with allow_long_integers(), warnings.catch_warnings(action="ignore"):
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
@@ -66,19 +66,20 @@ def parse_json_or_literal(text: object, name: str) -> Any:
 
 
 def dump_json(value: object, name: str) -> str:
-    """Return the JSON text of a value that JSON preserves (tuples become lists). Raises ParseError."""
+    """Serialize a value to JSON, with tuples as lists. Raises ParseError for a value that JSON would alter."""
     try:
         _check_json_value(value)
         with allow_long_integers():
             return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ParseError(f"{name} has no JSON form: {shorten(error)}") from None
+        raise ParseError(f"{name} cannot be written as JSON: {shorten(error)}") from None
 
 
 def _check_json_value(value: object) -> None:
     if isinstance(value, dict):
         for key, item in value.items():
-            if not isinstance(key, str):  # json.dumps would silently turn 1 into "1"
+            # json.dumps would silently turn 1 into "1".
+            if not isinstance(key, str):
                 raise TypeError(f"a key is {type(key).__name__}, not text")
             _check_json_value(item)
     elif isinstance(value, list | tuple):
@@ -87,7 +88,7 @@ def _check_json_value(value: object) -> None:
 
 
 def join_lines(value: object, name: str) -> str:
-    """Return standard input or output, given as text or as a list of lines, as text. Raises ParseError."""
+    """Return standard input or output as text. value: the text, or a list of its lines. Raises ParseError."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
@@ -96,7 +97,7 @@ def join_lines(value: object, name: str) -> str:
 
 
 def parse_text_list(value: object, name: str) -> list[str]:
-    """Parse a list of texts, given as a list, as JSON text or as None for none. Raises ParseError."""
+    """Return a list of texts. value: the list, its JSON, or None for an empty list. Raises ParseError."""
     content = parse_json(value, name) if value and isinstance(value, str) else value or []
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
         raise ParseError(f"{name} is not a list of texts")
@@ -104,25 +105,21 @@ def parse_text_list(value: object, name: str) -> list[str]:
 
 
 def optional_text(value: object) -> str:
-    """Return a value as text; empty for None."""
+    """Convert a value to text; None to an empty text."""
     return "" if value is None else str(value)
 
 
 def deduplicate_cases(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the cases without repetitions, in order."""
     return tuple(dict.fromkeys(cases))
 
 
 def escape_surrogates(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode, by escapes."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by escapes such as \\udc80."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def shorten(error: object) -> str:
-    """Return an error's message, or any text, as one line of at most 120 characters.
-
-    Removes the addresses of objects, which differ from run to run.
-    """
+    """Format an error, or any text, as one line of at most 120 characters, without memory addresses."""
     text = _ADDRESS.sub("", str(error)[:1000])
     message = escape_surrogates(" ".join(text.split()) or type(error).__name__)
     return message if len(message) <= 120 else message[:117] + "..."

@@ -193,7 +193,7 @@ def _parse_tests(
             tests,
             entry_point,
             starter_code,
-            given_code=_join_code(values.get("given"), "given"),
+            preamble=_join_code(values.get("given"), "given"),
             setup=_join_code(values.get("setup"), "setup"),
             solution=next((solution.source for solution in solutions), ""),
         )

@@ -34,7 +34,7 @@ def _parse_row(id: str, row: Row) -> Problem:
                 break
     else:
         raise ParseError(f"the function {name} in the prompt has no docstring")
-    tests = assertions.read(row["test"], name, given_code=given, classes=())
+    tests = assertions.read(row["test"], name, preamble=given, classes=())
     return make_problem(
         id,
         tests,

@@ -24,7 +24,7 @@ OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 
 def _parse_row(id: str, row: Row) -> Problem:
     name = optional_text(row["task_id"])
-    tests = assertions.read(row["test"], optional_text(row["entry_point"]), given_code=optional_text(row["prompt"]))
+    tests = assertions.read(row["test"], optional_text(row["entry_point"]), preamble=optional_text(row["prompt"]))
     return make_problem(
         id,
         tests,

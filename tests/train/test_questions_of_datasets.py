@@ -1,4 +1,4 @@
-"""Questions of mathematics in a dataset's folder are asked for a final answer, and judged by the expected one."""
+"""Math problems in a dataset's folder are asked for a final answer, and judged by the expected one."""
 
 import shutil
 from collections import Counter

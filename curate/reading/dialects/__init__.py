@@ -34,13 +34,13 @@ class ParsedTests:
     def to_suite(self, limits: Limits = UNSTATED, checker: str = "") -> Suite:
         """Return the distinct tests as a suite.
 
-        limits: limits of one test; default: the limits for sources without stated limits
-        checker: replacement for the dialect's checker; empty: none
+        limits   limits of one test; default: those for sources without stated limits
+        checker  checker to use instead of the dialect's; empty for the dialect's
 
-        Raises ParseError if a checker replaces that of tests in Python code.
+        Raises ParseError for another checker of tests in Python code.
         """
         if self.assertions is not None and checker not in ("", self.checker):
-            raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")
+            raise ParseError(f"tests in Python code contain comparisons, so the checker {checker} cannot be used")
         cases = deduplicate_cases(self.cases)
         return Suite(
             cases,
@@ -52,7 +52,7 @@ class ParsedTests:
 
 
 def join_tests(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
-    """Return all tests, the public ones first. Raises ParseError if they are not of one kind."""
+    """Return all tests, the public ones first. Raises ParseError if their kinds or functions differ."""
     if not (public.cases and hidden.cases):
         return public if public.cases else hidden
     wrapping = public.wrapping if public.wrapping is hidden.wrapping else Wrapping.NONE
@@ -63,9 +63,14 @@ def join_tests(public: ParsedTests, hidden: ParsedTests) -> ParsedTests:
 
 
 def parse_function_name(value: object, name: str) -> str | None:
-    """Return the name of the function to call, such as f for `Solution().f`; None without one. Raises ParseError."""
+    """Return the name of the function to call, such as f for `Solution().f`; None if the value is empty.
+
+    name: name of the field, for error messages
+
+    Raises ParseError.
+    """
     if value is None or value == "":
         return None
     if isinstance(value, str) and (function := value.rpartition(".")[2]).isidentifier():
         return function
-    raise ParseError(f"{name} is no name of a function: {shorten(value)}")
+    raise ParseError(f"{name} is not the name of a function: {shorten(value)}")

@@ -1,4 +1,4 @@
-"""Tests that are Python code, in one of the forms in which sources write them:
+"""Tests in Python code, in one of these forms:
 
 a list     ["assert f(1) == 2", ...], or one text of such lines: MBPP, AceCode
 a check    def check(candidate): ...: HumanEval, LeetCodeDataset
@@ -37,32 +37,32 @@ from curate.reading.values import ParseError, allow_long_integers, dump_json, sh
 from sandbox import Assertions, Case
 
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # of the substitute, sandbox/languages/_pytest.py
-_SUBMISSION = "solution"  # the module that test files import
-_METADATA_NAME = "METADATA"  # in HumanEval, names the author of a test
+_PYTEST_NAMES = frozenset({"raises", "approx", "fail", "mark"})  # names in sandbox/languages/_pytest.py
+_SUBMISSION = "solution"  # name by which test files import the submission
+_METADATA_NAME = "METADATA"  # HumanEval's variable with the author of a test
 
 
 def read(
     tests: object,
     entry_point: str | None = None,
     *,
-    given_code: str = "",
+    preamble: str = "",
     setup: str = "",
     defined_names: Collection[str] = (),
     classes: Collection[str] | None = None,
 ) -> ParsedTests:
-    """Read tests.
+    """Convert Python code into an assertion suite.
 
     tests          a text or a list of texts
-    entry_point    the tested function: `f` or `Solution().f`; None: from the call at the end of the text
-    given_code     code that the statement promises, such as imports and helper functions
+    entry_point    the tested function: `f` or `Solution().f`; None to find it in the call at the end of the text
+    preamble       code that runs before the submission, such as imports and helper functions of the statement
     setup          code that runs before each test
     defined_names  names that solutions define; these can shadow builtins such as `sum`
-    classes        names of classes in solutions; None: unknown, so capitalized names count as classes
+    classes        names of classes in solutions; None if unknown, so that capitalized names count as classes
 
     Raises ParseError if the tests have none of the forms above, or assert nothing.
     """
-    before = parse(given_code, "the given code")
+    before = parse(preamble, "the preamble")
     prepared = parse(setup, "the setup of the tests")
     nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parse(text, "a test")]
     imported, nodes = _remove_solution_imports([*prepared, *nodes])
@@ -73,7 +73,7 @@ def read(
     called += sorted(
         set(defined_names) & {name for node in [*code.body, *code.tests] for name in find_used_names(node)}
     )
-    # Upstream, tests run in the solution's module and may use its imports.
+    # In the harnesses of the sources, tests run in the solution's module and may use its imports.
     modules = [name for name in unknown if name in sys.stdlib_module_names and name not in [*called, *imported]]
     names = tuple(dict.fromkeys(name for name in [*called, *imported, *unknown] if name not in modules))
     if not names:
@@ -89,20 +89,21 @@ def read(
     if not suite_cases:
         raise ParseError("the tests assert nothing")
     shared_code = ""
-    if not all(case.expected for case in suite_cases):  # some are statements; calls alone need no setup
+    # Cases without an expected value are statements, which need the shared code.
+    if not all(case.expected for case in suite_cases):
         imports = parse(
             "\n".join(f"import {name}" for name in modules if name not in find_bound_names(shared)), "imports"
         )
         shared_code = unparse([*imports, *shared])
-    suite_assertions = Assertions(names, given_code, shared_code, tested)
+    suite_assertions = Assertions(names, preamble, shared_code, tested)
     return ParsedTests(tuple(suite_cases), checker="python", assertions=suite_assertions)
 
 
 def read_examples(code: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
-    """Read a check of examples, such as `assert candidate(nums = [1, 2]) == 3`, as calls with JSON arguments.
+    """Convert a check of examples, such as `assert candidate(nums = [1, 2]) == 3`, into calls with JSON arguments.
 
-    entry_point   name of the function; None: from the call at the end of the text
-    starter_code  code with the order of the parameters; without one, the order stays
+    entry_point   name of the function; None to find it in the call at the end of the text
+    starter_code  code with the signature, which determines the order of named arguments; empty to keep their order
 
     Raises ParseError if the check contains anything else.
     """
@@ -112,7 +113,7 @@ def read_examples(code: object, entry_point: str | None = None, starter_code: st
         raise ParseError("there is no function check(candidate)")
     function = entry_point or parse_function_name(_find_checked_function(nodes), "the argument of check")
     if function is None:
-        raise ParseError("the function that check is for is not named")
+        raise ParseError("the tests do not end with a call of check, which names the tested function")
     order = find_parameter_names(starter_code, function)
     candidate = check.args.args[0].arg
     try:
@@ -141,7 +142,7 @@ class _TestSections(NamedTuple):
     """The sections of test code.
 
     shared       statements that run before each test
-    body         statements that contain tests, and statements that these need
+    body         statements that contain tests, and the statements that these need
     tests        test functions and test classes
     entry_point  the tested function or method; None if unknown
     """
@@ -153,14 +154,14 @@ class _TestSections(NamedTuple):
 
 
 def _divide_tests(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSections:
-    """Divide test code into sections. Raises ParseError for a check of an unknown function."""
+    """Divide test code into sections. Raises ParseError if the function that `check` tests is unknown."""
     check = next((node for node in nodes if isinstance(node, ast.FunctionDef) and _is_check(node)), None)
     tests = [node for node in nodes if is_test(node)]
     others = [node for node in nodes if node is not check and node not in tests and not _is_incidental(node, tests)]
     if check is not None:
         entry_point = entry_point or _find_checked_function(nodes)
         if entry_point is None:
-            raise ParseError("the function that check is for is not named")
+            raise ParseError("the tests do not end with a call of check, which names the tested function")
         return _TestSections(others, _replace_parameter(check, entry_point), tests, entry_point)
     if tests:
         return _TestSections(others, [], tests, entry_point)
@@ -195,22 +196,22 @@ def _find_checked_function(nodes: Sequence[ast.stmt]) -> str | None:
 
 
 def _replace_parameter(check: ast.FunctionDef, entry_point: str) -> list[ast.stmt]:
-    """Return the body of a check, with the entry point in place of the parameter. Raises ParseError."""
+    """Return the body of the function `check`, with its parameter replaced by the entry point. Raises ParseError."""
     candidate = check.args.args[0].arg
     if candidate in find_bound_names(check.body) or any(
         isinstance(node, ast.Return) for node in _list_own_nodes(check)
     ):
-        raise ParseError("the check assigns its parameter, or returns something")
+        raise ParseError("the function check assigns its parameter or returns a value")
     target = parse(entry_point, "the name of the function")[0]
     if not isinstance(target, ast.Expr):
         raise ParseError(f"{entry_point} is not a function")
     function = target.value
 
-    class Named(ast.NodeTransformer):
+    class ParameterReplacer(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.expr:
             return function if node.id == candidate else node
 
-    return [Named().visit(node) for node in check.body]
+    return [ParameterReplacer().visit(node) for node in check.body]
 
 
 def _list_own_nodes(function: ast.FunctionDef) -> list[ast.AST]:
@@ -235,7 +236,7 @@ def _select_definitions(nodes: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def _find_constants(nodes: Sequence[ast.stmt]) -> dict[str, Any]:
-    """Return the values of names with a single assignment, of a literal."""
+    """Return the values of the names that are assigned exactly once, to a literal."""
     values: dict[str, Any] = {}
     for node in nodes:
         match node:
@@ -257,7 +258,7 @@ def _remove_solution_imports(nodes: Sequence[ast.stmt]) -> tuple[list[str], list
 
 
 class _ImportRemover(ast.NodeTransformer):
-    """A transformer that removes imports of the submission. The sandbox defines these names before the tests."""
+    """A transformer that removes imports of the submission, because the sandbox defines the imported names."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -290,7 +291,7 @@ class _ImportRemover(ast.NodeTransformer):
 def _add_pytest_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Return the statements, with an import of pytest if they or the tests need it.
 
-    Raises ParseError for names of pytest that the substitute lacks.
+    Raises ParseError for names of pytest that the sandbox does not provide.
     """
     names: set[str] = set()
     for inner in (inner for node in (*nodes, *tests) for inner in ast.walk(node)):
@@ -300,6 +301,6 @@ def _add_pytest_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> 
             case ast.ImportFrom("pytest", aliases):
                 names |= {alias.name for alias in aliases}
     if unknown := sorted(names - _PYTEST_NAMES):
-        raise ParseError(f"the tests use pytest.{unknown[0]}")
+        raise ParseError(f"the tests use pytest.{unknown[0]}, which the sandbox does not provide")
     is_used = any("pytest" in find_used_names(node) for node in (*nodes, *tests))
     return [*(parse("import pytest", "pytest") if is_used and "pytest" not in find_bound_names(nodes) else ()), *nodes]

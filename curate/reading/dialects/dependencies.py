@@ -1,4 +1,4 @@
-"""The names that test code binds and uses, and the earlier statements that a test needs."""
+"""Analysis of test code: the names that it binds and uses, and the earlier statements that a test needs."""
 
 import ast
 import builtins
@@ -15,7 +15,7 @@ _BUILTINS = frozenset(vars(builtins)) | {"__file__"}
 
 
 def parse(code: object, name: str) -> list[ast.stmt]:
-    """Parse Python code into statements. name: of the code in error messages. Raises ParseError."""
+    """Parse Python code into statements. name: name of the code, for error messages. Raises ParseError."""
     if not isinstance(code, str):
         raise ParseError(f"{name} is {type(code).__name__}, not text")
     try:
@@ -26,16 +26,16 @@ def parse(code: object, name: str) -> list[ast.stmt]:
 
 
 def unparse(nodes: Iterable[ast.AST]) -> str:
-    """Return the source text of statements. Raises ParseError."""
+    """Return the source code of statements. Raises ParseError."""
     try:
         with allow_long_integers():
             return "\n".join(ast.unparse(node) for node in nodes)
     except (ValueError, RecursionError) as error:
-        raise ParseError(f"a test cannot be written: {shorten(error)}") from None
+        raise ParseError(f"a test cannot be converted to source code: {shorten(error)}") from None
 
 
 def find_used_names(node: ast.AST) -> set[str]:
-    """Return the names of all variables in a node."""
+    """Return the names of all variables that a node reads or writes."""
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
@@ -58,30 +58,31 @@ def _get_bound_names(node: ast.AST) -> set[str]:
 
 
 def find_undefined_names(nodes: Sequence[ast.AST]) -> list[str]:
-    """Return the variables that a module uses but does not define, sorted."""
+    """Return the sorted names that a module uses but neither defines nor finds among the builtins."""
     return sorted(_find_free_names(nodes) - _BUILTINS)
 
 
 def _find_free_names(nodes: Iterable[ast.AST], parameters: Iterable[str] = ()) -> set[str]:
-    """Return the variables that a scope uses and does not bind."""
-    inside: list[ast.AST] = []  # all nodes of this scope, except those of nested functions and classes
+    """Return the variables that a scope uses but does not bind."""
+    scope_nodes: list[ast.AST] = []  # without the nodes of nested functions and classes
     free: set[str] = set()
     left = list(nodes)
     while left:
         node = left.pop()
-        inside.append(node)
+        scope_nodes.append(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             body = node.body if isinstance(node.body, list) else [node.body]
             free |= _find_free_names(body, find_bound_names([node.args]))
             left += [*node.args.defaults, *(value for value in node.args.kw_defaults if value)]
-            left += getattr(node, "decorator_list", [])  # annotations are not evaluated
+            # Without annotations, whose names may be undefined.
+            left += getattr(node, "decorator_list", [])
         elif isinstance(node, ast.ClassDef):
             free |= _find_free_names(node.body)
             left += [*node.bases, *node.decorator_list]
         else:
             left += ast.iter_child_nodes(node)
-    own = {name for node in inside for name in _get_bound_names(node)} | set(parameters)
-    return (free | {node.id for node in inside if isinstance(node, ast.Name)}) - own
+    own = {name for node in scope_nodes for name in _get_bound_names(node)} | set(parameters)
+    return (free | {node.id for node in scope_nodes if isinstance(node, ast.Name)}) - own
 
 
 @lru_cache(8)
@@ -108,33 +109,33 @@ def find_defined_classes(solution: str) -> set[str]:
 class EarlierStatement:
     """A statement before a test.
 
-    is_test  whether it is a test itself
-    bound    names that it binds
-    names    names that it binds or uses
+    is_test      whether it is a test itself
+    bound_names  names that it binds
+    names        names that it binds or uses
     """
 
     node: ast.stmt
     is_test: bool
-    bound: frozenset[str]
+    bound_names: frozenset[str]
     names: frozenset[str]
 
     @property
     def has_effects(self) -> bool:
-        """True if the statement runs only for its effects: it neither binds a name nor tests."""
+        """True if the statement only has side effects: it neither binds a name nor is a test."""
         return not self.is_test and not isinstance(self.node, BINDING)
 
 
 def select_required_statements(node: ast.stmt, earlier: Sequence[EarlierStatement]) -> list[ast.stmt]:
     """Return the earlier statements that must run before `node`.
 
-    A binding or a test is needed if it binds a needed variable or may change its value by using it. Statements that run
-    for their effects are always needed.
+    A binding or a test is required if it binds a required variable, or uses it and so may change its value. Statements
+    with side effects are always required.
     """
-    local = frozenset[str]().union(*(statement.bound for statement in earlier))
+    local = frozenset[str]().union(*(statement.bound_names for statement in earlier))
     names = find_used_names(node) & local
-    chosen: list[ast.stmt] = []
+    required: list[ast.stmt] = []
     for statement in reversed(earlier):
         if statement.has_effects or names & statement.names:
-            chosen.append(statement.node)
+            required.append(statement.node)
             names |= statement.names & local
-    return chosen[::-1]
+    return required[::-1]

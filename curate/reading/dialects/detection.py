@@ -1,4 +1,4 @@
-"""Read tests in any dialect. Their shape determines the dialect."""
+"""A reader of tests in any dialect, which it detects by their shape."""
 
 from typing import Any
 
@@ -12,30 +12,37 @@ def read(
     entry_point: str | None = None,
     starter_code: str = "",
     *,
-    given_code: str = "",
+    preamble: str = "",
     setup: str = "",
     solution: str = "",
 ) -> ParsedTests:
-    """Read tests, given as values or as text. Raises ParseError.
+    """Read tests. Raises ParseError.
 
-    entry_point        the function that the problem names outside of its tests
-    given_code, setup  code for tests that are Python code; see assertions.read
-    solution           one of the solutions; empty for none
+    encoded          the tests, as values or as text
+    entry_point      the function that the problem names outside of its tests; None for none
+    starter_code     code with the signature of the function; empty for none
+    preamble, setup  code for tests in Python code; see assertions.read
+    solution         one of the solutions; empty for none
     """
 
     def parse_python(code: object) -> ParsedTests:
-        if not (given_code or setup or isinstance(code, list)):
+        if not (preamble or setup or isinstance(code, list)):
             try:
                 return assertions.read_examples(code, entry_point, starter_code)
             except json_tests.SignatureMismatch:
                 raise
             except ParseError:
-                pass  # the code has more than examples of calls
-        defined = find_defined_names(solution)
-        is_method = entry_point and ("Solution" in defined or "class Solution" in starter_code)
-        called = f"Solution().{entry_point}" if is_method else entry_point
-        classes = find_defined_classes(solution) if solution else None
-        return assertions.read(code, called, given_code=given_code, setup=setup, defined_names=defined, classes=classes)
+                pass  # the code does not consist of examples alone
+        defined_names = find_defined_names(solution)
+        is_method = entry_point and ("Solution" in defined_names or "class Solution" in starter_code)
+        return assertions.read(
+            code,
+            f"Solution().{entry_point}" if is_method else entry_point,
+            preamble=preamble,
+            setup=setup,
+            defined_names=defined_names,
+            classes=find_defined_classes(solution) if solution else None,
+        )
 
     if isinstance(encoded, str) and encoded.lstrip()[:1] not in ("[", "{", ""):
         return parse_python(encoded)

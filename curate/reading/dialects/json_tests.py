@@ -1,4 +1,4 @@
-"""Tests as JSON values, for standard input or for calls of a function:
+"""Tests as JSON values, for standard input or for calls of a function, in one of two formats:
 
 an object of two lists, `inputs` and `outputs`, with `fn_name` for calls: TACO, APPS and trainers with the same format
 
@@ -8,7 +8,7 @@ a list of objects with `input` and `output`, one for each test, in one of these 
   codeforces       no further fields: the tests use stdin, unless the problem names a function
   others           `stdin` and `stdout` instead of `input` and `output`
 
-In both, calls may have named arguments as in LeetCode, `nums = [1, 2], k = 3`, with values in JSON or Python.
+In both formats, calls may have named arguments as in LeetCode, `nums = [1, 2], k = 3`, with values in JSON or Python.
 """
 
 import ast
@@ -36,23 +36,23 @@ _NAME = re.compile(r"\s*[^\W\d]\w*\s*=(?!=)")
 
 
 class SignatureMismatch(ParseError):
-    """An error for a test whose argument names are not the parameters of the function."""
+    """An error for a test with other argument names than the parameters of its function."""
 
 
 def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
-    """Read an object of two lists, or its JSON text. name: of the object in error messages. Raises ParseError."""
+    """Read an object of two lists, or its JSON. name: name of the object, for error messages. Raises ParseError."""
     content = encoded if isinstance(encoded, dict) else parse_json(encoded, name)
     if not isinstance(content, dict) or not {"inputs", "outputs"} <= content.keys():
         raise ParseError(f"{name} has no inputs and outputs")
     inputs, outputs = content["inputs"], content["outputs"]
     entry_point = parse_function_name(content.get("fn_name"), "fn_name")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        raise ParseError("inputs and outputs are not lists of one length")  # padding would invent tests
+        raise ParseError("inputs and outputs are not lists of the same length")
     if entry_point is None:
         return ParsedTests(tuple(map(_make_stdin_case, inputs, outputs)))
     if not all(isinstance(arguments, list) for arguments in inputs):
         raise ParseError("the input of a call is not a list of arguments")
-    # Rows from codewars wrap each expected value in a list; rows from leetcode, otherwise alike, do not.
+    # TACO's rows from codewars wrap each expected value in a list; those from leetcode, of the same form, do not.
     wrapped = bool(outputs) and all(isinstance(output, list) and len(output) == 1 for output in outputs)
     wrapping = Wrapping.UNDECIDED if wrapped else Wrapping.NONE
     return ParsedTests(tuple(map(_make_call_case, inputs, outputs)), entry_point, "exact", wrapping)
@@ -61,28 +61,28 @@ def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
 def read_named_columns(content: Mapping[str, Any], entry_point: str | None, starter_code: str) -> ParsedTests:
     """Read an object of two lists, in which arguments may have names. Raises ParseError.
 
-    entry_point   the function that the problem names outside of its tests
-    starter_code  code with the order of the parameters; without one, the order stays
+    entry_point   the function that the problem names outside of its tests; None for none
+    starter_code  code with the signature, which determines the order of named arguments; empty to keep their order
     """
     tests = {**content, "fn_name": entry_point} if entry_point else dict(content)
     function = parse_function_name(tests.get("fn_name"), "fn_name")
     if function and are_named_arguments(tests.get("inputs")):
         outputs = tests.get("outputs")
-        tests["inputs"] = [_parse_named_arguments(written, function, starter_code) for written in tests["inputs"]]
+        tests["inputs"] = [_parse_named_arguments(text, function, starter_code) for text in tests["inputs"]]
         tests["outputs"] = [*map(_parse_value, outputs)] if isinstance(outputs, list) else outputs
     return read_columns(tests, "tests")
 
 
 def are_named_arguments(column: object) -> bool:
-    """Return whether this is a nonempty list of texts that begin with a name and an equals sign."""
-    return isinstance(column, list) and column != [] and all(map(_is_named, column))
+    """Return whether this is a nonempty list of texts such as `nums = [1, 2], k = 3`."""
+    return isinstance(column, list) and column != [] and all(map(_has_names, column))
 
 
 def parse_json_tests(encoded: object, entry_point: str | None = None, starter_code: str = "") -> ParsedTests:
     """Read a list of objects. Raises ParseError unless all are of one kind and for one function.
 
-    entry_point   the function that the problem names outside of its tests
-    starter_code  code with the signature that all tests must fit
+    entry_point   the function that the problem names outside of its tests; None for none
+    starter_code  code with the signature that all tests must fit; empty for none
     """
     if not isinstance(encoded, list):
         raise ParseError("tests are not a list")
@@ -94,9 +94,9 @@ def parse_json_tests(encoded: object, entry_point: str | None = None, starter_co
     if kind == "stdin":
         return ParsedTests(tuple(_make_stdin_case(test["input"], test["output"]) for test in tests))
     if function is None:
-        raise ParseError("tests of a function whose name is not given")
-    case = _CASES[kind]
-    cases = tuple(case(test["input"], test["output"], function, starter_code) for test in tests)
+        raise ParseError("the tests call a function, but neither they nor the problem name it")
+    read_case = _READERS[kind]
+    cases = tuple(read_case(test["input"], test["output"], function, starter_code) for test in tests)
     return ParsedTests(cases, function, "lcb" if kind == "lines" else "exact")
 
 
@@ -107,23 +107,23 @@ def _rename_stdin_fields(test: Any) -> Any:
 
 
 def _classify_test(test: Any, entry_point: str | None, starter_code: str) -> tuple[str, str | None]:
-    """Return "stdin" or a key of _CASES, and the function that the test calls; None without one."""
+    """Return "stdin" or a key of _READERS, and the function that the test calls; None if unknown."""
     if not isinstance(test, Mapping) or not {"input", "output"} <= test.keys():
         raise ParseError("a test has no input and output")
-    word = test.get("type") or test.get("testtype")
-    if word is None and not entry_point:
-        entry_point = _find_function_by_names(test["input"], starter_code)
-    if word is None and entry_point:
+    stated_type = test.get("type") or test.get("testtype")
+    if stated_type is None and not entry_point:
+        entry_point = _find_function_by_arguments(test["input"], starter_code)
+    if stated_type is None and entry_point:
         kind: str | None = "lines" if isinstance(test["input"], str) else "arguments"
     else:
-        kind = "stdin" if word is None else _KINDS.get(word) if isinstance(word, str) else None
+        kind = "stdin" if stated_type is None else _KINDS.get(stated_type) if isinstance(stated_type, str) else None
     if kind is None:
-        raise ParseError(f"a test of type {shorten(word)}")
+        raise ParseError(f"a test of the unknown type {shorten(stated_type)}")
     if kind == "stdin":
         if entry_point:
-            raise ParseError(f"a test for standard input in a problem that asks for {entry_point}")
+            raise ParseError(f"a test for standard input in a problem that asks for the function {entry_point}")
         return kind, None
-    if _is_named(test["input"]):
+    if _has_names(test["input"]):
         kind = "names"
     metadata = test.get("metadata")
     own = metadata.get("func_name") if isinstance(metadata, Mapping) else None
@@ -131,19 +131,20 @@ def _classify_test(test: Any, entry_point: str | None, starter_code: str) -> tup
     return kind, function or find_sole_function_name(starter_code)
 
 
-def _find_function_by_names(written: object, starter_code: str) -> str | None:
+def _find_function_by_arguments(arguments: object, starter_code: str) -> str | None:
+    """Return the only function in the starter code if its parameters have the names of the arguments."""
     function = find_sole_function_name(starter_code)
-    if function is None or not isinstance(written, str) or not _is_named(written):
+    if function is None or not isinstance(arguments, str) or not _has_names(arguments):
         return None
     try:
-        _parse_named_arguments(written, function, starter_code)
+        _parse_named_arguments(arguments, function, starter_code)
     except ParseError:
         return None
     return function
 
 
-def _make_stdin_case(given: object, expected: object) -> Case:
-    return Case(join_lines(given, "an input"), join_lines(expected, "an output"))
+def _make_stdin_case(stdin: object, stdout: object) -> Case:
+    return Case(join_lines(stdin, "an input"), join_lines(stdout, "an output"))
 
 
 def _make_call_case(arguments: object, expected: object) -> Case:
@@ -151,7 +152,8 @@ def _make_call_case(arguments: object, expected: object) -> Case:
 
 
 def _read_argument_list(arguments: Any, expected: Any, function: str, starter_code: str) -> Case:
-    if isinstance(arguments, str):  # open-r1 writes both sides as JSON text
+    # open-r1 writes arguments and expected value as JSON text.
+    if isinstance(arguments, str):
         arguments, expected = parse_json(arguments, "an input"), parse_json(expected, "an output")
     if not isinstance(arguments, list | tuple):
         raise ParseError("the input of a call is not a list of arguments")
@@ -159,43 +161,44 @@ def _read_argument_list(arguments: Any, expected: Any, function: str, starter_co
     return _make_call_case(arguments, expected)
 
 
-def _read_argument_lines(written: Any, expected: Any, function: str, starter_code: str) -> Case:
-    """Read one argument per line. The text stays unchanged, so long integers and decimals keep their form."""
-    if not isinstance(written, str) or not isinstance(expected, str):
-        raise ParseError("a test has no input and output text")
-    arguments = written.strip().split("\n") if written.strip() else []
+def _read_argument_lines(lines: Any, expected: Any, function: str, starter_code: str) -> Case:
+    """Read one argument per line. Keeps the text of values, so long integers and decimals lose no digits."""
+    if not isinstance(lines, str) or not isinstance(expected, str):
+        raise ParseError("the input and the output of a test are not text")
+    arguments = lines.strip().split("\n") if lines.strip() else []
     _check_signature(starter_code, function, [parse_json(argument, "an argument") for argument in arguments])
-    parse_json(expected, "an expected value")  # some are error messages: "Error: list index out of range"
+    # Some expected values are error messages, such as "Error: list index out of range".
+    parse_json(expected, "an expected value")
     return Case(f"[{', '.join(arguments)}]", expected)
 
 
-def _read_argument_names(written: Any, expected: Any, function: str, starter_code: str) -> Case:
-    arguments = _parse_named_arguments(written, function, starter_code)
+def _read_named_arguments(text: Any, expected: Any, function: str, starter_code: str) -> Case:
+    arguments = _parse_named_arguments(text, function, starter_code)
     _check_signature(starter_code, function, arguments)
     return _make_call_case(arguments, _parse_value(expected))
 
 
-_CASES: dict[str, Callable[[Any, Any, str, str], Case]] = {
+_READERS: dict[str, Callable[[Any, Any, str, str], Case]] = {
     "arguments": _read_argument_list,
     "lines": _read_argument_lines,
-    "names": _read_argument_names,
+    "names": _read_named_arguments,
 }
 
 
 def _check_signature(starter_code: str, function: str, arguments: list[object]) -> None:
-    if wrong := find_argument_mismatch(starter_code, function, arguments):
-        raise ParseError(f"a test of another problem: {wrong}")
+    if mismatch := find_argument_mismatch(starter_code, function, arguments):
+        raise ParseError(f"a test of another problem: {mismatch}")
 
 
-def _is_named(written: object) -> bool:
-    """Return whether this is text that begins with a name and an equals sign, which JSON cannot."""
-    return isinstance(written, str) and _NAME.match(written) is not None
+def _has_names(arguments: object) -> bool:
+    """Return whether this is text that begins with a name and an equals sign, so not JSON."""
+    return isinstance(arguments, str) and _NAME.match(arguments) is not None
 
 
-def _parse_named_arguments(written: str, function: str, starter_code: str) -> list[Any]:
+def _parse_named_arguments(text: str, function: str, starter_code: str) -> list[Any]:
     try:
         with allow_long_integers(), warnings.catch_warnings(action="ignore"):
-            match ast.parse(f"f({written}\n)", mode="eval").body:
+            match ast.parse(f"f({text}\n)", mode="eval").body:
                 case ast.Call(ast.Name("f"), [], keywords):
                     named = [(keyword.arg, _evaluate_literal(keyword.value)) for keyword in keywords]
                     return order_arguments([], named, find_parameter_names(starter_code, function))
@@ -203,7 +206,7 @@ def _parse_named_arguments(written: str, function: str, starter_code: str) -> li
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ParseError(f"an input is not a list of named values: {shorten(error)}") from None
-    raise ParseError(f"an input is not a list of named values: {shorten(written)}")
+    raise ParseError(f"an input is not a list of named values: {shorten(text)}")
 
 
 def order_arguments(
@@ -211,7 +214,7 @@ def order_arguments(
 ) -> list[Any]:
     """Return the arguments of a call in the order of the parameters. Raises SignatureMismatch.
 
-    order: names of the parameters; None: unknown, and named arguments keep their order
+    order: names of the parameters; None if unknown, so that named arguments keep their order
     """
     values = dict(named)
     names = [*values] if order is None else order[len(positional) :]
@@ -220,17 +223,17 @@ def order_arguments(
     return [*positional, *(values[name] for name in names)]
 
 
-def _parse_value(written: object) -> Any:
-    """Return the expected value of a call. Text is parsed as JSON or a Python literal. Raises ParseError."""
-    return parse_json_or_literal(written, "an expected value") if isinstance(written, str) else written
+def _parse_value(value: object) -> Any:
+    """Return the expected value of a call; parse text as JSON or a Python literal. Raises ParseError."""
+    return parse_json_or_literal(value, "an expected value") if isinstance(value, str) else value
 
 
 def _evaluate_literal(node: ast.expr) -> Any:
-    return ast.literal_eval(_WithPythonConstants().visit(node))
+    return ast.literal_eval(_ConstantReplacer().visit(node))
 
 
-class _WithPythonConstants(ast.NodeTransformer):
-    """A transformer that replaces JSON's constants by Python's."""
+class _ConstantReplacer(ast.NodeTransformer):
+    """A transformer that replaces JSON's true, false and null by Python's constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         constants = {"true": True, "false": False, "null": None}

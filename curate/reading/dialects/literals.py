@@ -1,7 +1,7 @@
-"""Evaluate expressions and calls of literals without executing code, and format values as literals.
+"""Evaluation of expressions and calls of literals without executing code, and formatting of values as literals.
 
-An assertion suite may contain what `ast.literal_eval` reads, set(), frozenset(...), float("inf") and float("nan").
-Tests also contain `3 * 19`, `"ab" + "c"` or `tuple([1, 2])`, which this module evaluates within bounds.
+In an assertion suite, literals are limited to those of `ast.literal_eval`, set(), frozenset(...), float("inf") and
+float("nan"). Tests also contain `3 * 19`, `"ab" + "c"` or `tuple([1, 2])`, which this module evaluates within bounds.
 """
 
 import ast
@@ -13,8 +13,8 @@ from typing import Any
 
 from curate.reading.values import allow_long_integers
 
-MAX_BITS = 100_000  # of a computed integer; tests rarely have larger ones
-MAX_ITEMS = 100_000  # of a computed text or list
+MAX_BITS = 100_000  # bits of a computed integer; tests rarely have larger ones
+MAX_ITEMS = 100_000  # characters of a computed text, or items of a computed list
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _UNARY: dict[type, Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_}
@@ -35,7 +35,7 @@ class NotLiteral(ValueError):
 
 
 def evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return the value of an expression of literals and `names`, given by value. Raises NotLiteral."""
+    """Return the value of an expression of literals and names. names: values by name. Raises NotLiteral."""
     try:
         return _evaluate(node, names)
     except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
@@ -58,10 +58,10 @@ def _evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return {
                 _evaluate(key, names): _evaluate(value, names) for key, value in zip(keys, values, strict=True) if key
             }
-        case ast.UnaryOp(sign, operand) if type(sign) in _UNARY:
-            return _UNARY[type(sign)](_evaluate(operand, names))
-        case ast.BinOp(left, sign, right) if type(sign) in _BINARY:
-            return _compute(sign, _evaluate(left, names), _evaluate(right, names))
+        case ast.UnaryOp(operation, operand) if type(operation) in _UNARY:
+            return _UNARY[type(operation)](_evaluate(operand, names))
+        case ast.BinOp(left, operation, right) if type(operation) in _BINARY:
+            return _compute(operation, _evaluate(left, names), _evaluate(right, names))
         case ast.Call(ast.Name("float"), [ast.Constant(str(text))], []):
             return float(text)
         case ast.Call(ast.Name(name), arguments, []) if name in _COLLECTIONS and len(arguments) <= 1:
@@ -79,23 +79,23 @@ def _evaluate_items(nodes: list[ast.expr], names: Mapping[str, Any]) -> list[Any
     return items
 
 
-def _compute(sign: ast.operator, left: Any, right: Any) -> Any:
-    if isinstance(sign, ast.Mod) and isinstance(left, str | bytes):
-        raise NotLiteral("text is formatted")
+def _compute(operation: ast.operator, left: Any, right: Any) -> Any:
+    if isinstance(operation, ast.Mod) and isinstance(left, str | bytes):
+        raise NotLiteral("string formatting")
     bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
-    if isinstance(sign, ast.Pow) and isinstance(right, int) and (bits[0] * abs(right) if bits[1:] else 0) > MAX_BITS:
+    if isinstance(operation, ast.Pow) and len(bits) == 2 and bits[0] * abs(right) > MAX_BITS:
         raise NotLiteral("a large power")
-    if isinstance(sign, ast.Mult):
+    if isinstance(operation, ast.Mult):
         if len(bits) == 2 and sum(bits) > MAX_BITS:
             raise NotLiteral("a large product")
         for repeated, times in ((left, right), (right, left)):
             if hasattr(repeated, "__len__") and isinstance(times, int) and len(repeated) * times > MAX_ITEMS:
                 raise NotLiteral("a long repetition")
-    return _BINARY[type(sign)](left, right)
+    return _BINARY[type(operation)](left, right)
 
 
 def to_literal(value: Any) -> str:
-    """Return a value as a literal that the sandbox can read; deterministic. Raises NotLiteral."""
+    """Format a value as a literal for the sandbox. Deterministic. Raises NotLiteral."""
     try:
         with allow_long_integers():
             return _format_literal(value)
@@ -105,7 +105,8 @@ def to_literal(value: Any) -> str:
 
 def _format_literal(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
-        return 'float("nan")' if math.isnan(value) else f"{'-' * (value < 0)}1e999"  # which Python reads as infinity
+        # Python reads 1e999 as infinity.
+        return 'float("nan")' if math.isnan(value) else f"{'-' * (value < 0)}1e999"
     if isinstance(value, complex) and not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise NotLiteral("a complex number that is not finite")
     if isinstance(value, _PLAIN):
@@ -118,21 +119,21 @@ def _format_literal(value: Any) -> str:
         return f"{{{', '.join(f'{_format_literal(key)}: {_format_literal(item)}' for key, item in value.items())}}}"
     if isinstance(value, set | frozenset):
         # The iteration order of a set differs between processes.
-        written = f"{{{', '.join(sorted(map(_format_literal, value)))}}}" if value else ""
-        return f"frozenset({written})" if isinstance(value, frozenset) else written or "set()"
+        items = f"{{{', '.join(sorted(map(_format_literal, value)))}}}" if value else ""
+        return f"frozenset({items})" if isinstance(value, frozenset) else items or "set()"
     raise NotLiteral(type(value).__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralCall:
-    """A call of a function, such as `f` or `Solution().f`. arguments: by position or keyword"""
+    """A call of a function, such as `f` or `Solution().f`. arguments: values by position or keyword"""
 
     function: str
     arguments: Mapping[int | str, Any]
 
     @property
     def text(self) -> str:
-        """The call as Python code that the sandbox can read."""
+        """The call as Python code."""
         arguments = (
             to_literal(value) if isinstance(name, int) else f"{name}={to_literal(value)}"
             for name, value in self.arguments.items()

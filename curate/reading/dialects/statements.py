@@ -1,11 +1,11 @@
-"""Turn statements, test functions and test classes into cases.
+"""Conversion of statements, test functions and test classes into cases.
 
-In a body of statements, each assertion, and each other statement that contains one, is a test. From an assertion of
-literals such as `assert f([1, 2], k=3) == 7`, also in a loop over literals, the expected value is extracted. The
-sandbox then compares it outside of the submission's process, by Python's `==`. All other assertions stay unchanged.
+In a body of statements, each statement that is or contains an assertion is a test. From an assertion of literals such
+as `assert f([1, 2], k=3) == 7`, also in a loop over literals, this module extracts the expected value. The sandbox then
+compares it outside of the submission's process, by Python's `==`. All other assertions stay unchanged.
 
-The function `assertion(out, exp, atol)` of EvalPlus (MBPP+) compares decimal numbers with a tolerance, and other values
-with `==`. So an expected value is extracted unless it is a decimal number.
+The function `assertion(out, exp, atol)` of EvalPlus (MBPP+) compares floats with a tolerance, and other values with
+`==`. So its expected value is extracted unless it is a float.
 
 Test functions and classes run as in pytest and unittest. A test that only asserts the return values of calls becomes a
 case for each call. Any other function or method is one case. Skipped tests are omitted.
@@ -30,11 +30,12 @@ from curate.reading.dialects.literals import NotLiteral, evaluate, to_literal
 from curate.reading.values import ParseError, shorten
 from sandbox import Case
 
-MAX_ITERATIONS = 20_000  # of a loop
+MAX_ITERATIONS = 20_000  # iterations of a loop
 _EQUATIONS = {"assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual"}
-_RAISING = {"raises", "warns", "fail"}  # of pytest, in addition to names that begin with "assert"
+_ASSERTION_NAMES = {"raises", "warns", "fail"}  # pytest's functions that assert; others begin with "assert"
 _FIXED = (bool, int, float, complex, str, bytes, tuple, frozenset, type(None))
-_EVALPLUS = "assertion"  # EvalPlus's function; the digest covers it and the function that it calls
+_EVALPLUS = "assertion"
+# Digest of the functions `assertion` and `is_floats`.
 _EVALPLUS_SHA256 = "b16f1887bdc9e6ccfbf73bdd9a532219e4b9958328e8a17c84344b7598f49e6e"
 _SKIPPED = {"skip", "skipif", "xfail", "skipIf", "skipUnless", "expectedFailure"}
 _FIXTURES = {"setUp", "tearDown", "setUpClass", "tearDownClass", "setup_method", "teardown_method", "setup_class"}
@@ -42,12 +43,12 @@ _FIXTURES = {"setUp", "tearDown", "setUpClass", "tearDownClass", "setup_method",
 
 @dataclass(slots=True)
 class _Scope:
-    """The names and values known at a statement of a test.
+    """The names and values that are known before a statement.
 
     names    names that the submission defines
-    helpers  functions that contain assertions; True for EvalPlus's
-    values   values of assigned names
-    calls    names to which results of the submission were assigned, and these calls as text
+    helpers  names of functions that contain assertions; True for EvalPlus's
+    values   values of names that are assigned literals
+    calls    calls of the submission, as text, by the name that is assigned their result
     """
 
     names: Collection[str]
@@ -55,8 +56,8 @@ class _Scope:
     values: dict[str, Any]
     calls: dict[str, str] = field(default_factory=dict)
 
-    def write_call(self, node: ast.expr) -> str:
-        """Return a call of the submission, with literals as arguments, as text. Raises NotLiteral for other nodes."""
+    def format_call(self, node: ast.expr) -> str:
+        """Format a call of the submission with literal arguments. Raises NotLiteral for other nodes."""
         match node:
             case ast.Call(ast.Name(function)) if function in self.names:
                 pass
@@ -73,7 +74,7 @@ class _Scope:
         return f"{function}({', '.join(arguments)})"
 
     def find_case(self, node: ast.stmt) -> Case | None:
-        """Return the case equivalent to a statement; None if there is none."""
+        """Return the case that is equivalent to a statement; None if there is none."""
         sides: tuple[ast.expr, ast.expr] | None
         match node:
             case ast.Expr(ast.Call(ast.Name(name), [left, right, ast.Constant(0)], [])) if self.helpers.get(name):
@@ -82,17 +83,17 @@ class _Scope:
                 sides, has_tolerance = _match_equation(node), False
         for call, expected in (sides, sides[::-1]) if sides else ():
             with suppress(NotLiteral):
-                named = self.calls.get(call.id) if isinstance(call, ast.Name) else None
-                text = self.write_call(call) if named is None else named
+                assigned = self.calls.get(call.id) if isinstance(call, ast.Name) else None
+                text = self.format_call(call) if assigned is None else assigned
                 value = evaluate(expected, self.values)
-                return None if has_tolerance and _is_decimal(value) else Case(text, to_literal(value))
+                return None if has_tolerance and _consists_of_floats(value) else Case(text, to_literal(value))
         return None
 
     def extract_examples(self, node: ast.stmt, *, is_independent: bool) -> tuple[list[Case], list[ast.stmt]]:
-        """Extract the examples from a test; return them, and the remaining tests.
+        """Return the cases extracted from a test, and the remaining tests.
 
-        is_independent  whether the test uses no earlier results of the submission. If so, each iteration of a loop that
-                        only asserts is a separate test
+        is_independent  whether the test uses no earlier results of the submission; if so, each iteration of a loop
+                        that only asserts is a separate test
         """
         if (case := self.find_case(node)) is not None:
             return [case], []
@@ -113,7 +114,7 @@ class _Scope:
             return [], [node]
         return examples, [_select_iterations(node, other_iterations)] if other_iterations else []
 
-    def track(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
+    def update(self, node: ast.stmt, used: Collection[str], bound: Collection[str], *, is_test: bool) -> None:
         """Record the values that a statement assigns, and remove those that it may change in place.
 
         used, bound  names that the statement uses and binds
@@ -123,10 +124,10 @@ class _Scope:
         match node:
             case ast.Assign([ast.Name(name)], value) if not is_test:
                 try:
-                    calls[name] = self.write_call(value)
+                    calls[name] = self.format_call(value)
                 except NotLiteral:
                     with suppress(NotLiteral):
-                        # An alias of a mutable object is not tracked.
+                        # Only immutable values, since the name may become an alias of a mutable object.
                         values[name] = evaluate(value, fixed)
         if isinstance(node, ast.Assert) and not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
             used = ()
@@ -144,15 +145,15 @@ def extract_cases(
     """Yield the tests in a body of statements.
 
     names    names that the submission defines
-    values   values of names assigned elsewhere
-    helpers  functions with assertions that are defined elsewhere; see find_asserting_functions
+    values   values of names that other code assigns
+    helpers  functions with assertions in other code; see find_asserting_functions
 
-    A test without an extracted value includes the earlier statements that it needs.
+    A test without an extracted value includes the earlier statements that it requires.
     """
     scope = _Scope(names, dict(helpers), dict(values))
     earlier: list[EarlierStatement] = []
-    derived_names = set(names)  # names of the submission and of values derived from it
-    independent = True  # until a call of the submission may affect later tests
+    derived_names = set(names)  # names of the submission, and of values computed from its results
+    independent = True  # False after a statement by which the submission may affect later tests
     for node in body:
         if is_no_op(node):
             continue
@@ -166,7 +167,7 @@ def extract_cases(
                 yield Case(unparse([*select_required_statements(test, earlier), test]), "")
         elif isinstance(node, ast.FunctionDef) and _has_assertion_in_body(node, scope.helpers):
             scope.helpers[node.name] = False
-        scope.track(node, used, bound, is_test=is_test)
+        scope.update(node, used, bound, is_test=is_test)
         if not is_test and used & derived_names:
             if isinstance(node, BINDING):
                 derived_names |= bound
@@ -176,16 +177,16 @@ def extract_cases(
 
 
 def find_asserting_functions(nodes: Sequence[ast.stmt]) -> dict[str, bool]:
-    """Return the names of functions that contain assertions, directly or through each other.
+    """Return the names of functions that contain assertions, or call such functions.
 
     The value is True for an exact copy of EvalPlus's function.
     """
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     helpers: dict[str, bool] = {}
-    while more := [
+    while new := [
         node.name for node in functions if node.name not in helpers and _has_assertion_in_body(node, helpers)
     ]:
-        helpers |= dict.fromkeys(more, False)
+        helpers |= dict.fromkeys(new, False)
     evalplus = unparse(node for node in functions if node.name in (_EVALPLUS, "is_floats"))
     if hashlib.sha256(evalplus.encode()).hexdigest() == _EVALPLUS_SHA256:
         helpers[_EVALPLUS] = True
@@ -201,14 +202,14 @@ def is_no_op(node: ast.stmt) -> bool:
 
 
 def _has_assertion(node: ast.AST, helpers: Collection[str]) -> bool:
-    """Return whether executing a statement asserts something. helpers: functions that contain assertions"""
+    """Return whether executing a node asserts something. helpers: names of functions that contain assertions"""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
             return False
         case ast.Assert() | ast.Raise():
             return True
         case ast.Call(ast.Name(name) | ast.Attribute(attr=name)):
-            if name in helpers or name in _RAISING or name.startswith("assert"):
+            if name in helpers or name in _ASSERTION_NAMES or name.startswith("assert"):
                 return True
     return any(_has_assertion(inner, helpers) for inner in ast.iter_child_nodes(node))
 
@@ -217,18 +218,19 @@ def _has_assertion_in_body(function: ast.FunctionDef, helpers: Collection[str]) 
     return any(_has_assertion(node, helpers) for node in function.body)
 
 
-def _is_decimal(expected: Any) -> bool:
-    """Return whether EvalPlus's function compares with this expected value within a tolerance."""
+def _consists_of_floats(expected: Any) -> bool:
+    """Return whether EvalPlus's function compares this expected value with a tolerance."""
     return all(isinstance(item, float) for item in (expected if isinstance(expected, list | tuple) else [expected]))
 
 
 def _match_equation(node: ast.stmt) -> tuple[ast.expr, ast.expr] | None:
-    """Return the two sides of a statement that asserts only their equality."""
+    """Return the two sides of a statement that only asserts their equality; None for any other statement."""
     match node:
         case ast.Assert(ast.Compare(left, [ast.Eq()], [right])):
             return left, right
         case ast.Assert(ast.Compare(left, [ast.Is()], [ast.Constant(None) as right])):
-            return left, right  # for plain data, `== None` is equivalent to `is None`
+            # For plain data, `is None` is equivalent to `== None`.
+            return left, right
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), name), [left, right, *_])) if name in _EQUATIONS:
             return left, right
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), "assertIsNone"), [left, *_])):
@@ -272,7 +274,7 @@ def _bind_target(target: ast.expr, item: Any) -> dict[str, Any]:
 
 
 def _select_iterations(node: ast.For, items: Sequence[Mapping[str, Any]]) -> ast.For:
-    """Restrict a loop to some iterations. items: the values of its variables in these. Raises NotLiteral."""
+    """Return a loop with only some iterations. items: values of the loop variables in these. Raises NotLiteral."""
     names = list(items[0])
     rows = ", ".join(f"({', '.join(to_literal(item[name]) for name in names)},)" for item in items)
     (loop,) = ast.parse(f"for ({', '.join(names)},) in [{rows}]: pass").body
@@ -294,7 +296,7 @@ def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Map
     names   names that the submission defines
     values  values of names that the module assigns
 
-    Raises ParseError for tests that need features of pytest other than marks and parameters.
+    Raises ParseError for coroutines, and for features of pytest other than marks and parameters.
     """
     if isinstance(node, ast.ClassDef):
         if not _is_skipped(node):
@@ -307,7 +309,7 @@ def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Map
 
 
 def get_required_class(node: ast.stmt) -> ast.stmt | None:
-    """Return the class that the cases of a test need, without decorators; None for a function."""
+    """Remove the decorators of a test class and its tests, and return it; None for a function."""
     if not isinstance(node, ast.ClassDef):
         return None
     node.decorator_list = []
@@ -349,25 +351,25 @@ def _expand_parameters(node: ast.FunctionDef, values: Mapping[str, Any]) -> list
     sets: list[dict[str, Any]] = [{}]
     for decorator in node.decorator_list:
         match decorator:
-            case ast.Call(ast.Attribute(attr="parametrize"), [ast.expr() as named, ast.expr() as rows, *_]):
+            case ast.Call(ast.Attribute(attr="parametrize"), [ast.expr() as names, ast.expr() as rows, *_]):
                 sets = [
-                    {**arguments, **row} for row in _evaluate_parametrize(named, rows, values) for arguments in sets
+                    {**arguments, **row} for row in _evaluate_parametrize(names, rows, values) for arguments in sets
                 ]
             case ast.Attribute(ast.Attribute(attr="mark")) | ast.Call(ast.Attribute(ast.Attribute(attr="mark"))):
                 pass
             case _:
-                raise ParseError(f"a test is decorated: {shorten(ast.unparse(decorator))}")
+                raise ParseError(f"a test has an unsupported decorator: {shorten(ast.unparse(decorator))}")
     expected = {argument.arg for argument in node.args.args} - {"self"}
     if missing := expected - sets[0].keys() if sets else ():
         raise ParseError(f"a test needs the fixture {', '.join(sorted(missing))}")
     return sets
 
 
-def _evaluate_parametrize(named: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _evaluate_parametrize(names: ast.expr, rows: ast.expr, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     try:
-        parameters, values_of_rows = evaluate(named, values), evaluate(rows, values)
-        names = [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
-        return [dict(zip(names, [row] if len(names) == 1 else row, strict=True)) for row in values_of_rows]
+        argnames, argvalues = evaluate(names, values), evaluate(rows, values)
+        parameters = [name.strip() for name in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
+        return [dict(zip(parameters, [row] if len(parameters) == 1 else row, strict=True)) for row in argvalues]
     except (NotLiteral, ValueError, TypeError) as error:
         raise ParseError(f"the parameters of a test are not literals: {shorten(error)}") from None
 

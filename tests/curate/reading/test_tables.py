@@ -295,7 +295,7 @@ def test_an_encoding_that_does_not_fit_is_an_error(tmp_path):
     with pytest.raises(CurateError, match=r"a.csv: not latin-1 .*byte order mark of utf-8.*encoding=utf-8"):
         values(f"{tmp_path}?encoding=latin-1")
     for name in ("none", "hex", ""):
-        with pytest.raises(CurateError, match=f"no encoding '{name}'. Write the name"):
+        with pytest.raises(CurateError, match=f"unknown encoding '{name}'. Write the name"):
             locate(f"{tmp_path}?encoding={name}")
     write_parquet(tmp_path / "b.parquet", [{"a": 1}])
     with pytest.raises(CurateError, match=r"b.parquet is not a text file. Remove the option encoding"):

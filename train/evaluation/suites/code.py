@@ -63,7 +63,7 @@ def _read_humaneval(table: TableFiles, options: SuiteOptions) -> Iterator[Exerci
     for row in read_valid_rows(table, _HUMANEVAL, ()):
         id, start, name, test = (str(row[column]) for column in _HUMANEVAL)
         try:
-            tests = assertions.read(test, name, given_code=extract_preamble(start, name)).to_suite(_LIMITS)
+            tests = assertions.read(test, name, preamble=extract_preamble(start, name)).to_suite(_LIMITS)
         except ParseError as error:
             raise make_row_error(table, id, error) from None
         chat = _make_chat(options.prompt, start, name)
