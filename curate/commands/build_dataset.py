@@ -211,7 +211,8 @@ def _run_recipe(recipe: "Recipe", out: Path, sandbox: "SandboxOptions", *, overw
     # Reading inputs and writing folders raise OSError; sampling raises the exceptions of training.
     kinds: list[type[Exception]] = [CurateError, OSError, *_import_training_errors(recipe)]
     with report_user_errors(*kinds, interrupt_message=interrupted), ProgressBar() as progress:
-        for step in run(recipe, out, sandbox=sandbox, measure=_sample_models, overwrite=overwrite, progress=progress):
+        steps = run(recipe, out, sandbox=sandbox, sample_models=_sample_models, overwrite=overwrite, progress=progress)
+        for step in steps:
             progress.close()
             if isinstance(step.result, Manifest):
                 _print_dataset(step.name, step.folder, step.result)

@@ -13,7 +13,7 @@ from sandbox.commands.console import report_user_errors, require_extra
 from sandbox.commands.table import warn
 
 if TYPE_CHECKING:
-    from curate.report.numbers import Numbers
+    from curate.report.statistics import Statistics
 
 
 @click.command("stats")
@@ -26,9 +26,9 @@ def command(dataset: Path, as_json: bool) -> None:
     from curate.dataset.integrity import find_warnings
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
-    from curate.report.numbers import compute_report
     from curate.report.report_files import load_duplicate_section
     from curate.report.sections import build_chapters
+    from curate.report.statistics import compute_report
     from curate.text.document import render_terminal
 
     with report_user_errors(CurateError, PermissionError):
@@ -45,8 +45,8 @@ def command(dataset: Path, as_json: bool) -> None:
         print_lines([*_format_summary(counted), *render_terminal(sections)])
 
 
-def _format_summary(numbers: "Numbers") -> Iterator[str]:
-    sources, dataset = numbers["funnel"]["sources"].values(), numbers["dataset"]
+def _format_summary(statistics: "Statistics") -> Iterator[str]:
+    sources, dataset = statistics["funnel"]["sources"].values(), statistics["dataset"]
     kept, read = (sum(count[name] for count in sources) for name in ("kept", "read"))
     yield f"{kept} of {read} problems were kept"
     for name in ("reward_hash", "content_hash"):

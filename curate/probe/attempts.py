@@ -110,7 +110,7 @@ def plan_attempts(
     """
     supported = [convention for convention in Convention if convention in set(conventions)]
     rotation = 0
-    for probe_class in (*probe_classes(), *extra_classes):
+    for probe_class in (*list_probe_classes(), *extra_classes):
         skipped = (
             (probe_class.group is Group.EXTRACT and not accepts_text)
             or (probe_class.group is Group.OUTAGE and not include_outages)

@@ -1,7 +1,7 @@
-"""Reading, writing and running recipes. `curate/recipe.py` defines recipes.
+"""Readers, the writer and the runner of recipes. `curate/recipe.py` defines recipes.
 
-reader       read a recipe from a file, the bundled recipes or a finished dataset
-toml_writer  write a recipe as TOML
-runner       run a recipe step by step, skipping finished steps
+reader       recipes from files, bundled recipes, and recipes of finished datasets
+toml_writer  a writer of TOML
+runner       execution of a recipe step by step, without the finished steps
 *.toml       bundled recipes of published datasets
 """

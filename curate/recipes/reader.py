@@ -1,4 +1,4 @@
-"""Read a recipe: a TOML file, a bundled recipe, or the manifest of a finished dataset."""
+"""A reader of recipes: a TOML file, a bundled recipe, or the manifest of a finished dataset."""
 
 import re
 import tomllib
@@ -43,7 +43,7 @@ def read_recipe(name_or_path: str) -> Recipe:
     else:
         text = _read_text(path)
         recipe = _resolve_locations(path.parent, _parse_recipe(name_or_path, _parse_toml(name_or_path, text), text))
-    _check(name_or_path, recipe)
+    _check_sections(name_or_path, recipe)
     return recipe
 
 
@@ -52,15 +52,19 @@ def replace_locations(
 ) -> Recipe:
     """Return the recipe with new locations of some sources and evaluation sets, and a new limit of rows.
 
-    sources, against: the sources and sets with their new locations
-    limit: maximum number of problems to read from each source; None: the limit of the recipe
+    sources  sources of the recipe with new locations
+    against  evaluation sets of the recipe with new locations
+    limit    maximum number of problems to read from each source; None for the recipe's limit
 
-    Options and windows of the recipe stay, unless overridden. Raises CurateError for sources or sets that the recipe
-    lacks.
+    The options and windows of the recipe remain valid unless the new ones override them. Raises CurateError for a
+    source or set that the recipe lacks.
     """
-    for kind, given, known in (("source", sources, recipe.sources), ("evaluation set", against, recipe.against)):
-        names = [entry.name for entry in known]
-        for entry in given:
+    for kind, new_entries, entries in (
+        ("source", sources, recipe.sources),
+        ("evaluation set", against, recipe.against),
+    ):
+        names = [entry.name for entry in entries]
+        for entry in new_entries:
             if entry.name not in names:
                 listed = ", ".join(names) or "none"
                 raise CurateError(f"the recipe has no {kind} {entry.name}, only {listed}. Write it into the recipe.")
@@ -68,14 +72,16 @@ def replace_locations(
     new_sets = {item.name: item for item in against}
 
     def relocate(source: SourceConfig) -> SourceConfig:
-        new = new_sources.get(source.name)
-        return source if new is None else replace(new, options={**_select_portable_options(source), **new.options})
+        new_source = new_sources.get(source.name)
+        if new_source is None:
+            return source
+        return replace(new_source, options={**_select_portable_options(source), **new_source.options})
 
     return replace(
         recipe,
         sources=tuple(map(relocate, recipe.sources)),
         against=tuple(
-            replace(new, window=new.window or item.window) if (new := new_sets.get(item.name)) else item
+            replace(new_set, window=new_set.window or item.window) if (new_set := new_sets.get(item.name)) else item
             for item in recipe.against
         ),
         build=recipe.build if limit is None else replace(recipe.build, limit=limit),
@@ -83,7 +89,7 @@ def replace_locations(
 
 
 def _select_portable_options(source: SourceConfig) -> dict[str, Any]:
-    """Return the options of a source that are valid at another location: all but the pattern of file names."""
+    """Return the options of a source that apply at another location: all but the pattern of file names."""
     return {name: value for name, value in source.options.items() if name != "files"}
 
 
@@ -98,14 +104,16 @@ def read_recipe_text(name_or_path: str) -> str:
     return to_toml(_read_dataset_table(path)) if path.suffix == ".json" or path.is_dir() else _read_text(path)
 
 
-def _find_path(given: str) -> Path:
-    if given in list_bundled_recipes():  # takes precedence over a folder of the same name
-        return _HERE / f"{given}.toml"
-    path = Path(given).expanduser()
+def _find_path(name_or_path: str) -> Path:
+    # A bundled recipe takes precedence over a folder of the same name.
+    if name_or_path in list_bundled_recipes():
+        return _HERE / f"{name_or_path}.toml"
+    path = Path(name_or_path).expanduser()
     if path.exists():
         return path
     raise CurateError(
-        f"{given}: no such recipe. Give a TOML file, a finished dataset, or one of {', '.join(list_bundled_recipes())}."
+        f"{name_or_path}: no such recipe. Give a TOML file, a finished dataset, or one of "
+        f"{', '.join(list_bundled_recipes())}."
     )
 
 
@@ -116,11 +124,11 @@ def _read_text(path: Path) -> str:
         raise CurateError(f"{path}: not a readable text file ({shorten(error)}).") from None
 
 
-def _parse_toml(given: str, text: str) -> dict[str, Any]:
+def _parse_toml(name: str, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise CurateError(f"{given}: not TOML ({shorten(error)}).") from None
+        raise CurateError(f"{name}: not TOML ({shorten(error)}).") from None
 
 
 def _read_dataset_table(path: Path) -> dict[str, Any]:
@@ -128,16 +136,17 @@ def _read_dataset_table(path: Path) -> dict[str, Any]:
     recipe = output_folder.read_manifest(folder).recipe
     if recipe is None:
         raise CurateError(
-            f"{folder}: its manifest has no recipe. An earlier version, custom stages, or steps that no recipe can "
-            "express made it; the manifest's `plan` describes them."
+            f"{folder}: its manifest has no recipe, because an earlier version, custom stages, or steps that no recipe "
+            "can express made the dataset. The manifest's `plan` describes them."
         )
     return dict(recipe)
 
 
-def _parse_recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
-    """Return the recipe in a table. Raises CurateError, which names the line of an unknown key.
+def _parse_recipe(name: str, table: Mapping[str, Any], text: str) -> Recipe:
+    """Return the recipe in a table. Raises CurateError, with the line of an unknown key.
 
-    text: the text of the file; empty for none
+    name: name of the recipe, for error messages
+    text: text of the file; empty for a recipe in a manifest
     """
     try:
         recipe = from_table({"sources": [], **table})
@@ -148,23 +157,26 @@ def _parse_recipe(given: str, table: Mapping[str, Any], text: str) -> Recipe:
         close = get_close_matches(error.field, error.valid_fields, 1)
         hint = f" Did you mean {close[0]}?" if close else ""
         known = ", ".join(error.valid_fields)
-        raise CurateError(f"{given}: {prefix}unknown key {error.field} in {where}.{hint} Known are {known}.") from None
+        raise CurateError(f"{name}: {prefix}unknown key {error.field} in {where}.{hint} Known are {known}.") from None
     except ValueError as error:
-        raise CurateError(f"{given}: {error}.") from None
+        raise CurateError(f"{name}: {error}.") from None
     if not recipe.sources:
-        raise CurateError(f'{given}: no source. Write [[sources]] with lines such as name = "taco", location = "PATH".')
+        raise CurateError(f'{name}: no source. Write [[sources]] with lines such as name = "taco", location = "PATH".')
     return recipe
 
 
-def _find_lines(text: str, name: str, path: Sequence[str]) -> Iterator[int]:
-    """Yield the numbers, from 1, of lines with this key, or with the heading of such a table, in a section."""
+def _find_lines(text: str, key: str, path: Sequence[str]) -> Iterator[int]:
+    """Yield the line numbers, from 1, of a key in a section: of its values, and of headings of tables.
+
+    path: keys of the section, from the root
+    """
     heading: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _HEADING.match(line):
             heading = [part.strip(" \"'") for part in match[1].split(".")]
-            if heading[: len(path) + 1] == [*path, name]:
+            if heading[: len(path) + 1] == [*path, key]:
                 yield number
-        elif heading == list(path) and re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.]", line):
+        elif heading == list(path) and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line):
             yield number
 
 
@@ -181,8 +193,8 @@ def _resolve_locations(folder: Path, recipe: Recipe) -> Recipe:
     )
 
 
-def _check(given: str, recipe: Recipe) -> None:
-    """Raise CurateError for values that would fail a later step, after hours of work."""
+def _check_sections(name: str, recipe: Recipe) -> None:
+    """Raise CurateError for values that a later step would reject after hours of work."""
     section = ""
     try:
         if recipe.difficulty is not None:
@@ -208,7 +220,7 @@ def _check(given: str, recipe: Recipe) -> None:
         section = "exports"
         _check_exports(recipe.exports)
     except (CurateError, ValueError) as error:
-        raise CurateError(f"{given}: [{section}]: {error}") from None
+        raise CurateError(f"{name}: [{section}]: {error}") from None
 
 
 def _check_exports(exports: Sequence[ExportConfig]) -> None:
@@ -217,7 +229,9 @@ def _check_exports(exports: Sequence[ExportConfig]) -> None:
         if export.to not in list_targets():
             raise ValueError(f"to = {export.to!r} is not one of {', '.join(list_targets())}")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.-]*\w[\w.-]*", name):
-            raise ValueError(f"name = {name!r} is given twice, or not a folder name; give each export its own name")
+            raise ValueError(
+                f"name = {name!r} is repeated, or is not a folder name; give each export a name of its own"
+            )
         make_export_options(export)
 
 

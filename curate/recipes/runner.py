@@ -1,13 +1,13 @@
-"""Run a recipe step by step. Without steps after the build, the output folder is the dataset. With such steps it holds
+"""The runner of recipes. Without steps after the build, the output folder is the dataset. With such steps, it holds
 
     OUT/dataset             the dataset built, with the solve rates of the models
     OUT/band                the problems within the band of solve rates
     OUT/filtered            the rows that fulfil the conditions
     OUT/parts/train, ...    the parts of the split
-    OUT/exports/NAME        the exports of the last of these; NAME/PART for each part of a split
+    OUT/exports/NAME        an export of the last of these; NAME/PART for each part of a split
 
-Each step recognizes its result by the plan in the manifest. So after an interruption the same command resumes, and
-after a change of the recipe it repeats only the steps whose inputs changed.
+A step skips its work if the manifest of its result has the same plan. So after an interruption, the same command
+resumes; after a change of the recipe, it repeats only the steps with changed inputs.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,14 +32,14 @@ Result = TypeVar("Result")
 
 
 class DifficultySampler(Protocol):
-    """A function that samples models on a dataset. It is a parameter of `run`, because curate must not import train."""
+    """A function that samples models on a dataset. Callers pass it to `run`, because curate must not import train."""
 
     def __call__(self, dataset: Path, section: DifficultyConfig, sandbox: SandboxOptions) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CompletedStep:
-    """A completed step and its folder. result: its manifest; None for solve rates, which are in the dataset"""
+    """A completed step. result: manifest of the dataset or export; None for the solve rates, a table of the dataset"""
 
     name: str
     folder: Path
@@ -47,7 +47,7 @@ class CompletedStep:
 
 
 def list_step_folders(recipe: Recipe, out: Path) -> list[tuple[str, Path]]:
-    """Return the name and the folder of each step, in order."""
+    """Return the name and the output folder of each step, in order."""
     if not recipe.has_post_build_steps:
         return [("build", out)]
     steps = [("build", out / "dataset")]
@@ -67,19 +67,19 @@ def run(
     out: Path,
     *,
     sandbox: SandboxOptions,
-    measure: DifficultySampler,
+    sample_models: DifficultySampler,
     overwrite: bool = False,
     progress: Progress = ignore_progress,
 ) -> Iterator[CompletedStep]:
     """Run the recipe, and yield each completed step.
 
-    out        the folder that `list_step_folders` describes
-    sandbox    options of the sandbox
-    measure    samples models, if the recipe has a section [difficulty]
-    overwrite  replace results with another plan; the others stay
-    progress   called with the progress
+    out            output folder; `list_step_folders` has its subfolders
+    sandbox        options of the sandbox
+    sample_models  samples the models of the section [difficulty], if there is one
+    overwrite      whether to replace results with another plan
+    progress       progress callback
 
-    Raises CurateError if a step fails; earlier results stay.
+    Raises CurateError if a step fails. The results of earlier steps remain.
     """
     _check_layout(recipe, out)
     steps = dict(list_step_folders(recipe, out))
@@ -92,7 +92,7 @@ def run(
     manifest = _run_step(build, locations, dataset, recipe.build, against=against, sandbox=sandbox, **common)
     yield CompletedStep("build", dataset, manifest)
     if recipe.difficulty is not None:
-        measure(dataset, recipe.difficulty, sandbox)
+        sample_models(dataset, recipe.difficulty, sandbox)
         yield CompletedStep("difficulty", dataset, None)
         if recipe.difficulty.band:
             before, dataset = dataset, steps["band"]
@@ -118,18 +118,18 @@ def run(
     yield from _run_exports(recipe, parts, out, overwrite=overwrite, progress=progress)
 
 
-def _run_step(make: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
-    """Call the function `make` of a step and return its result. Overwrites only a result with another plan."""
+def _run_step(step: Callable[..., Result], *arguments: Any, overwrite: bool, **options: Any) -> Result:
+    """Call the function of a step. With `overwrite`, replaces a result only if its plan differs."""
     try:
-        return make(*arguments, overwrite=False, **options)
+        return step(*arguments, overwrite=False, **options)
     except PlanMismatchError:
         if not overwrite:
             raise
-        return make(*arguments, overwrite=True, **options)
+        return step(*arguments, overwrite=True, **options)
 
 
 def _truncate_recipe(section: str, recipe: Recipe) -> dict[str, Any]:
-    """Return the recipe without the steps after `section`, for the manifest of its result."""
+    """Return the recipe up to a section, as stored in the manifest of that step's result."""
     without_steps = Recipe(recipe.sources)
     later = STEPS[STEPS.index(section) + 1 :]
     return to_table(replace(recipe, **{name: getattr(without_steps, name) for name in later}))
@@ -151,7 +151,7 @@ def _run_exports(
 
 
 def _check_layout(recipe: Recipe, out: Path) -> None:
-    """Raise CurateError if the folder is a dataset but should hold a folder per step, or the reverse."""
+    """Raise CurateError if `out` is a dataset but the recipe needs one subfolder per step, or vice versa."""
     is_dataset = (out / MANIFEST).exists() or (out / WORK).exists()
     if recipe.has_post_build_steps and is_dataset:
         raise CurateError(

@@ -9,12 +9,12 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(table: Mapping[str, Any]) -> str:
-    """Return a table of texts, numbers, booleans, lists and further tables as TOML."""
+    """Format a table of strings, numbers, booleans, lists and tables as TOML."""
     return "\n".join(_format_lines(table, ())).strip("\n") + "\n"
 
 
 def _format_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the lines of a table: its values, then its subtables under their headings."""
+    """Yield the lines of a table: its values, then its subtables. path: keys of the table, from the root"""
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     lists = {key: value for key, value in table.items() if key not in tables and _is_list_of_tables(value)}
     yield from (
@@ -40,7 +40,7 @@ def _format_key(key: str) -> str:
 
 
 def format_toml_value(value: Any) -> str:
-    """Return a value as TOML on one line. Omits keys of tables with the value None, because TOML has no null.
+    """Format a value as TOML on one line, without keys whose value is None, because TOML has no null.
 
     Raises TypeError for a type that TOML lacks.
     """

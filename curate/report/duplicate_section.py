@@ -15,13 +15,13 @@ from curate.reading.prompt_templates import strip_prompt_template
 from curate.report.histogram import compute_histograms
 
 N_PAIRS = 10
-STATEMENT_CHARACTERS = 4_000  # of each statement, which limits the size of the page
+STATEMENT_CHARACTERS = 4_000  # maximum of each statement, to limit the size of the page
 NEAR_DUPLICATE_REASON = "duplicate_near"
 
 
 @dataclass(frozen=True, slots=True)
 class PairMember:
-    """One problem of a pair, with its statement as compared: without a prompt template."""
+    """One problem of a pair. statement: the compared text, without a prompt template"""
 
     id: str
     title: str
@@ -30,7 +30,7 @@ class PairMember:
 
 @dataclass(frozen=True, slots=True)
 class DuplicatePair:
-    """A removed near-duplicate, the row kept instead, and their similarity."""
+    """A removed near-duplicate, the row that was kept instead, and their Jaccard similarity."""
 
     jaccard: float
     removed: PairMember
@@ -80,7 +80,8 @@ def build_duplicate_section(
 def rebuild_duplicate_section(rejections: Iterable[Mapping[str, Any]], threshold: float | None) -> DuplicateSection:
     """Return the section of a dataset without an earlier report, with unknown similarities.
 
-    rejections: the report's section on rejections
+    rejections  the report's section on rejections
+    threshold   minimum similarity of removed rows; None if unknown
     """
     counts = Counter[bool]()
     for entry in rejections:

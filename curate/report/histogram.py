@@ -1,4 +1,4 @@
-"""Histograms computed by DuckDB: the count of each bin, with minimum, median and maximum."""
+"""Histograms, computed by DuckDB: the count of each bin, and the minimum, median and maximum."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from curate.dataset.query import query
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Edges are dense where most problems are: 5 and 8 tests are very different, but 305 and 308 are not.
+# Bins are narrow where most problems are: 5 and 8 tests differ much, but 305 and 308 do not.
 COUNT_EDGES = (0, 1, 2, 3, 4, 5, 6, 8, 11, 16, 21, 31, 51, 76, 101, 151, 201, 501, 1001, 10_001, math.inf)
 SECONDS_EDGES = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, math.inf)
 SHARE_EDGES = tuple(round(0.05 * step, 2) for step in range(21))
@@ -18,27 +18,30 @@ Histogram = dict[str, Any]
 
 
 def compute_histograms(
-    rows: "pa.RecordBatchReader", edges: Mapping[str, Sequence[float]], further: Sequence[str] = (), where: str = "true"
+    rows: "pa.RecordBatchReader",
+    edges: Mapping[str, Sequence[float]],
+    aggregates: Sequence[str] = (),
+    where: str = "true",
 ) -> dict[str, Any]:
-    """Count the values of columns per bin. A bin includes its lower edge.
+    """Count the values of columns by bin. A bin includes its lower edge, and the last one also its upper edge.
 
-    edges    edges by column; a value at the last edge belongs to the last count
-    further  further SQL aggregates with names, to compute in the same pass
-    where    SQL condition on the rows to count; default: all
+    edges       edges of the bins, by column
+    aggregates  further SQL aggregates with names, to compute in the same pass
+    where       SQL condition on the rows to count; default: all
 
-    A null or NaN counts separately as unknown. An edge at infinity becomes None.
+    Nulls and NaN count as unknown. An infinite edge becomes None.
     """
     numbers = ", ".join(f"nullif(TRY_CAST({name} AS DOUBLE), 'nan'::DOUBLE) AS {name}" for name in edges)
     outputs = [f"{_format_aggregates(name, of_column)} AS {name}" for name, of_column in edges.items()]
-    sql = f"SELECT {', '.join([*outputs, *further])} FROM (SELECT * REPLACE ({numbers}) FROM rows WHERE {where})"
-    (found,) = query(sql, rows=rows)
+    sql = f"SELECT {', '.join([*outputs, *aggregates])} FROM (SELECT * REPLACE ({numbers}) FROM rows WHERE {where})"
+    (row,) = query(sql, rows=rows)
     for name, of_column in edges.items():
-        found[name] = {"edges": [None if math.isinf(edge) else edge for edge in of_column]} | found[name]
-    return found
+        row[name] = {"edges": [None if math.isinf(edge) else edge for edge in of_column]} | row[name]
+    return row
 
 
 def trim_empty_ends(*histograms: Histogram) -> list[Histogram]:
-    """Return histograms with the same edges, without the bins at both ends that are empty in every histogram."""
+    """Remove the bins at both ends that are empty in all of these histograms, which have the same edges."""
     filled = [index for index, counts in enumerate(zip(*(h["counts"] for h in histograms), strict=True)) if any(counts)]
     begin, end = (filled[0], filled[-1] + 1) if filled else (0, None)
     kept_edges = slice(begin, None if end is None else end + 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 from curate.dataset.contamination_hits import tabulate_set_counts
 from curate.dataset.evidence import SUSPECT_REASON
-from curate.report.numbers import Numbers
+from curate.report.statistics import Statistics
 from curate.report.word_diff import mark_differences
 from curate.text.document import (
     Cell,
@@ -24,12 +24,16 @@ from curate.text.document import (
     format_value,
 )
 
-_MAX_FILES = 20  # listed files of a source
+_MAX_FILES = 20  # maximum number of files to list for a source
 
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """Sections under one heading. id: anchor on the page"""
+    """Sections under one heading.
+
+    id    anchor on the page
+    lead  text below the heading
+    """
 
     id: str
     title: str
@@ -37,9 +41,9 @@ class Chapter:
     sections: Sequence[Section]
 
 
-def build_chapters(numbers: Numbers) -> list[Chapter]:
-    """Return all chapters of the report, in order. Sections without data have an explanatory note."""
-    duplicates, n_rejected = numbers["duplicates"], sum(entry["n"] for entry in numbers["rejections"])
+def build_chapters(statistics: Statistics) -> list[Chapter]:
+    """Return all chapters of the report, in order. Sections without data have a note that explains why."""
+    duplicates, n_rejected = statistics["duplicates"], sum(entry["n"] for entry in statistics["rejections"])
     funnel = "Rows of each source that remain after each stage."
     rejected = f"{n_rejected:,} rows, by stage, reason and cause. Each is in the config `rejected`, with a detail."
     evidence = """The shortest examples of each cause of a rejection, or of a suspicion that tests have several right
@@ -49,22 +53,25 @@ def build_chapters(numbers: Numbers) -> list[Chapter]:
     time = (
         """CPU seconds of each reference at its slowest test, and the wall-time limit of a test calibrated from them."""
     )
-    rate = """Share of a model's answers that passed every test of a problem. Problems that are never or always solved
+    rate = """Share of a model's samples that passed every test of a problem. Problems that are never or always solved
         have no learning signal."""
-    repeated = f"""{duplicates["n_exact"]:,} rows repeated the text of another one and {duplicates["n_near"]:,} nearly
-        did: similarity is the exact Jaccard index of their word 5-grams."""
+    repeated = f"""{duplicates["n_exact"]:,} rows were exact duplicates of another one, and {duplicates["n_near"]:,}
+        near-duplicates. Similarity is the exact Jaccard index of word 5-grams."""
     sets = "Rows with an item of these evaluation sets were removed; every hit is in the config `contamination`."
-    strength = _test_strength(numbers["test_strength"], numbers["mutants"])
+    strength = _build_test_strength(statistics["test_strength"], statistics["mutants"])
+    times = list(_build_reference_time(statistics["reference_time"]))
     return [
-        Chapter("funnel", "From raw rows to problems", funnel, [_build_funnel(numbers["funnel"])]),
-        Chapter("rejections", "Rejected rows", rejected, [_build_rejections(numbers)]),
-        Chapter("evidence", "Evidence", evidence, list(_build_evidence(numbers["evidence"]))),
-        Chapter("tests", "Tests", tests, [_test_counts(numbers["tests"]), strength]),
-        Chapter("time", "Reference time against limits", time, list(_build_reference_time(numbers["reference_time"]))),
-        Chapter("solve-rate", "Solve rate", rate, list(_build_solve_rates(numbers["solve_rates"]))),
+        Chapter("funnel", "From raw rows to problems", funnel, [_build_funnel(statistics["funnel"])]),
+        Chapter("rejections", "Rejected rows", rejected, [_build_rejections(statistics)]),
+        Chapter("evidence", "Evidence", evidence, list(_build_evidence(statistics["evidence"]))),
+        Chapter("tests", "Tests", tests, [_build_test_counts(statistics["tests"]), strength]),
+        Chapter(
+            "time", "Reference time against limits", time, list(_build_reference_time(statistics["reference_time"]))
+        ),
+        Chapter("solve-rate", "Solve rate", rate, list(_build_solve_rates(statistics["solve_rates"]))),
         Chapter("duplicates", "Near-duplicates", repeated, list(_build_duplicates(duplicates))),
-        Chapter("contamination", "Contamination", sets, [_build_contamination(numbers["contamination"])]),
-        Chapter("making", "How it was made", "", list(_build_making(numbers["dataset"]))),
+        Chapter("contamination", "Contamination", sets, [_build_contamination(statistics["contamination"])]),
+        Chapter("making", "Provenance", "", list(_build_provenance(statistics["dataset"]))),
     ]
 
 
@@ -77,11 +84,11 @@ def _build_funnel(funnel: Mapping[str, Any]) -> Section:
     columns = [[value for value in column if value is not None] for column in list(zip(*rows, strict=True))[1:]]
     total = ["all", *(sum(column) if column else None for column in columns)] if len(rows) > 1 else []
     header = ["source", "read", *funnel["stages"], "kept", "verified"]
-    return Section("What became of the rows", [Table(header, rows, total, "steps")], wide=True)
+    return Section("Rows by source and stage", [Table(header, rows, total, "steps")], wide=True)
 
 
-def _build_rejections(numbers: Numbers) -> Section:
-    entries, sources = numbers["rejections"], list(numbers["funnel"]["sources"])
+def _build_rejections(statistics: Statistics) -> Section:
+    entries, sources = statistics["rejections"], list(statistics["funnel"]["sources"])
     if not entries:
         return Section("", note="No row was rejected.")
     rows: list[list[Cell]] = [
@@ -95,7 +102,8 @@ def _build_rejections(numbers: Numbers) -> Section:
 def _build_evidence(entries: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not entries:
         yield Section("", note="No evidence was kept: no row was rejected, or an earlier version wrote this dataset.")
-    for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):  # executed ones first
+    # Entries with executed solutions come first.
+    for entry in sorted(entries, key=lambda entry: entry["examples"][0]["test"] is None):
         n, stays = entry["n"], ", which may have several right answers and stay in the dataset"
         note = f"{n:,} row{'' if n == 1 else 's'}{stays if entry['reason'] == SUSPECT_REASON else ''}; "
         note += f"stage {entry['stage']}" + ("" if entry["examples"][0]["test"] else ", without executing solutions")
@@ -108,12 +116,12 @@ def _build_example(example: Mapping[str, Any]) -> Exhibit:
     note = ""
     folded = {"statement": (example["statement"], False)}
     if example["test"]:
-        note = f"Test {example['test']}: {example['how']}. Marked words differ from what was expected."
+        note = f"Test {example['test']}: {example['how']}. Marked words differ from the expected output."
         texts = [("input", example["input"])] + [("expected", example["expected"])] * bool(example["expected"])
         sides = [Side([name], [(text, False)], is_output=True) for name, text in texts]
     for program in example["programs"]:
         output, expected = program["output"], example["expected"]
-        parts = [(program["message"] or "(no answer)", False)]
+        parts = [(program["message"] or "(no output)", False)]
         if output is not None:
             parts = mark_differences(expected, output, exact=True)[1]
         sides.append(Side([program["name"], program["verdict"]], parts, "removed", is_output=True))
@@ -121,7 +129,7 @@ def _build_example(example: Mapping[str, Any]) -> Exhibit:
     return Exhibit([Code(example["id"]), example["detail"]], note, sides, folded)
 
 
-def _test_counts(tests: Mapping[str, Any] | None) -> Section:
+def _build_test_counts(tests: Mapping[str, Any] | None) -> Section:
     if not tests or not tests["n"]:
         return Section("", note="Tests per problem: no problem has tests.")
     edges = tests["edges"]
@@ -130,13 +138,13 @@ def _test_counts(tests: Mapping[str, Any] | None) -> Section:
     return Section("Tests per problem", [chart], _summarize(tests, format_value))
 
 
-def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any] | None) -> Section:
+def _build_test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any] | None) -> Section:
     if not strength or not strength["n"]:
         return Section("", note="Test strength: not measured in this dataset.")
     chart = _build_histogram(
         {"": strength}, "share of wrong programs caught, 0 to 1", line=strength["least"], line_label="required minimum"
     )
-    text = f"{strength['n_whole']:,} of {strength['n']:,} problems caught every one."
+    text = f"The tests of {strength['n_whole']:,} of {strength['n']:,} problems caught every one."
     if mutants and mutants["mutants"]:
         text += f" In all, {mutants['killed']:,} of {mutants['mutants'] - mutants['equivalent']:,} wrong programs were "
         text += "caught" + (f"; not caught: {format_value(mutants['survivors'])}." if mutants["survivors"] else ".")
@@ -146,7 +154,7 @@ def _test_strength(strength: Mapping[str, Any] | None, mutants: Mapping[str, Any
 
 def _build_reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
     if not time or not time["slowest"]["n"]:
-        yield Section("", note="Not measured: this dataset has no CPU time of the reference for each test.")
+        yield Section("", note="Not measured: this dataset has no CPU times of references.")
         return
     series = {"reference, slowest test": time["slowest"], "limit": time["limit"]}
     note = (
@@ -159,17 +167,17 @@ def _build_reference_time(time: Mapping[str, Any] | None) -> Iterator[Section]:
         for row in time["tightest"]
     ]
     table = Table(["problem", "reference CPU s", "limit s", "share of limit"], rows)
-    note = "On a slower machine, right answers could exceed these limits."
+    note = "On a slower machine, right programs could exceed these limits."
     yield Section("Closest to their time limit", [table], note)
 
 
 def _build_solve_rates(models: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
     if not models:
         yield Section("", note="Not measured. Type: curate difficulty DATASET --model MODEL")
-    yield from map(_solve_rate, models)
+    yield from map(_build_solve_rate, models)
 
 
-def _solve_rate(rates: Mapping[str, Any]) -> Section:
+def _build_solve_rate(rates: Mapping[str, Any]) -> Section:
     n, counts = rates["steps"], rates["counts"]
     shares = [step / n for step in range(n + 1)]
     note = f"mean {format_share(rates['mean'])}; never solved {rates['never']:,}, always {rates['always']:,} of "
@@ -183,7 +191,7 @@ def _solve_rate(rates: Mapping[str, Any]) -> Section:
         band_label = f"selected: {low:g} to {high:g}"
         note += f"; {rates['in_band']:,} in the selected band, {low:g} to {high:g}"
     labels = [f"{share:.3g}" for share in shares]
-    chart = Chart(labels, {"": counts}, "share of right answers, 0 to 1", band=band, band_label=band_label)
+    chart = Chart(labels, {"": counts}, "share of right samples, 0 to 1", band=band, band_label=band_label)
     return Section(f"Solve rate of {rates['model']}", [chart], note)
 
 
@@ -215,7 +223,7 @@ def _build_duplicates(duplicates: Mapping[str, Any]) -> Iterator[Section]:
         pairs = list(map(_build_pair, duplicates["least_similar"]))
         yield Section("The least similar pairs", pairs, f"{note}of the two has are marked", wide=True)
     elif duplicates["n_near"]:
-        yield Section("", note="The least similar pairs: this dataset does not have their statements.")
+        yield Section("", note="The least similar pairs: unknown, because this dataset lacks their statements.")
 
 
 def _build_pair(pair: Mapping[str, Any]) -> Exhibit:
@@ -238,8 +246,8 @@ def _build_contamination(sets: Mapping[str, Any]) -> Section:
         if found["warning"]:
             blocks.append(Text(f"{name}: {found['warning']}", "warning"))
         for title, hits in (
-            (f"{name}: removed for the smallest shares of words in common", found["removed_least"]),
-            (f"{name}: kept with the largest shares, to review", found["kept_most"]),
+            (f"{name}: removed rows with the fewest matching words", found["removed_least"]),
+            (f"{name}: kept rows with the most matching words, to review", found["kept_most"]),
         ):
             rows: list[list[Cell]] = [
                 [Code(hit["id"]), Code(hit["item"]), Share(hit["score"]), hit["span"]] for hit in hits
@@ -249,7 +257,7 @@ def _build_contamination(sets: Mapping[str, Any]) -> Section:
     return Section("Contamination", blocks, wide=True)
 
 
-def _build_making(dataset: Mapping[str, Any]) -> Iterator[Section]:
+def _build_provenance(dataset: Mapping[str, Any]) -> Iterator[Section]:
     options = [(name, format_value(value)) for name, value in dataset["options"].items()]
     yield Section("Options", [Table((), [("content hash", Code(dataset["content_hash"])), *options])])
     seconds = [(name, Seconds(value)) for name, value in dataset["seconds"].items()]
@@ -264,13 +272,13 @@ def _build_making(dataset: Mapping[str, Any]) -> Iterator[Section]:
     yield Section("Inputs", [Table(["source", "file", "SHA-256"], rows)], wide=True)
 
 
-def _summarize(summary: Mapping[str, Any], show: Callable[[float], str], things: str = "problems") -> str:
+def _summarize(summary: Mapping[str, Any], format_number: Callable[[float], str], unit: str = "problems") -> str:
     """Format the median, minimum, maximum and number of values."""
     if not summary["n"]:
-        return f"unknown for all {summary['unknown']:,} {things}"
+        return f"unknown for all {summary['unknown']:,} {unit}"
     unknown = f", unknown for {summary['unknown']:,}" if summary["unknown"] else ""
-    median, minimum, maximum = (show(summary[name]) for name in ("median", "min", "max"))
-    return f"median {median}, from {minimum} to {maximum}; {summary['n']:,} {things}{unknown}"
+    median, minimum, maximum = (format_number(summary[name]) for name in ("median", "min", "max"))
+    return f"median {median}, from {minimum} to {maximum}; {summary['n']:,} {unit}{unknown}"
 
 
 def _build_histogram(
@@ -281,7 +289,7 @@ def _build_histogram(
     line: float | None = None,
     line_label: str = "",
 ) -> Chart:
-    """Return a chart with bars of equal width for series with the same edges, even if unequally spaced."""
+    """Return a chart of histograms with the same edges. Bars have equal widths, even if bins have not."""
     edges = next(iter(series.values()))["edges"]
     labels = [
         f"{low:g} or more" if high is None else f"{low:g} to {high:g}"
@@ -299,7 +307,7 @@ def _build_histogram(
 
 
 def locate_on_axis(value: float, edges: Sequence[float | None]) -> float | None:
-    """Return the position of a value on an axis with edges 1 apart; None outside."""
+    """Return the position of a value on an axis where adjacent edges are 1 apart; None if it is outside."""
     for index, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
         if low is not None and high is not None and low <= value <= high:
             return index + (value - low) / (high - low)
@@ -307,7 +315,7 @@ def locate_on_axis(value: float, edges: Sequence[float | None]) -> float | None:
 
 
 def format_range(low: float, high: float | None) -> str:
-    """Format a range of integers from low to below high."""
+    """Format the integers from `low` to below `high`; without a limit if `high` is None."""
     if high is None:
         return f"{format_value(low)}+"
     return format_value(low) if high - low <= 1 else f"{format_value(low)}–{format_value(high - 1)}"

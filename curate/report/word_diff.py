@@ -1,4 +1,4 @@
-"""Marks for the words that only one of two texts has, for a view of the texts side by side."""
+"""Marks for the words that differ between two texts, which the page shows side by side."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from itertools import groupby, islice
 
 from curate.text.ngrams import normalize
 
-MAX_WORDS = 700  # compared words of a text, because the comparison takes quadratic time
+MAX_WORDS = 700  # maximum number of words to compare, because the comparison takes quadratic time
 _PIECE = re.compile(r"\w+|\W+")
 _TOKEN = re.compile(r"\S+|\s+")
 
@@ -17,10 +17,10 @@ def mark_differences(
 ) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
     """Divide both texts into segments, each with a flag: whether the other text lacks it.
 
-    exact: as for outputs of programs: compare everything between blanks; default: compare letters and digits without
-           case, as in the search for near-duplicates
+    exact: whether to compare whole tokens between whitespace, as for outputs of programs; by default, compares letters
+           and digits without case, as in the search for near-duplicates
 
-    Words beyond MAX_WORDS are not marked.
+    Words beyond MAX_WORDS have no marks.
     """
     pieces, others = ((_TOKEN if exact else _PIECE).findall(text) for text in (one, other))
     word_indices, other_word_indices = _find_words(pieces, exact), _find_words(others, exact)
@@ -44,14 +44,15 @@ def _find_words(pieces: Sequence[str], exact: bool) -> list[int]:
 
 def _find_matches(words: Sequence[str], others: Sequence[str], exact: bool) -> Iterable[tuple[int, int, int]]:
     """Yield sequences of equal words: their start in both lists, and their length."""
-    if exact and len(words) == len(others):  # outputs of equal length probably have the same form
+    # Outputs with equal numbers of words probably have the same form.
+    if exact and len(words) == len(others):
         pairs = enumerate(zip(words, others, strict=True))
         return ((index, index, 1) for index, (word, other) in pairs if word == other)
     return SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
 
 
 def _mark_segments(pieces: Sequence[str], differing: set[int]) -> list[tuple[str, bool]]:
-    """Join the pieces into segments. Text between two differing words also differs, so a phrase has one mark."""
+    """Join the pieces into segments. Marks the text between two differing words too, so a phrase is one segment."""
     between = {index for index in range(len(pieces)) if index - 1 in differing and index + 1 in differing}
     marks = (index in differing or index in between for index in range(len(pieces)))
     grouped = groupby(zip(marks, pieces, strict=True), key=lambda pair: pair[0])

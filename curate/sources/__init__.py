@@ -8,8 +8,8 @@ read(table)          yields a Problem for each row, or a Rejection for an unread
                      `read_problems` with a function that calls `make_problem` or, for mathematics, `make_question`
 select_files(table)  returns the table with the files to read; only for sources with special options or folders
 
-ONE_SHARD marks a source that cannot be read in shards. SEVERAL_ROWS_PER_PROBLEM marks a source with several rows for a
-problem, of which only the first counts.
+ONE_SHARD is True if a source cannot be read in shards, and SEVERAL_ROWS_PER_PROBLEM if only the first of several rows
+of a problem counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,8 +41,8 @@ def read_problems(
     columns   required columns
     optional  optional columns; None in a row if missing
     parse     returns the problem of a row with this id, or None to omit the row; raises ParseError to reject it
-    name      column with the names of rows, or a function of a row and its default name. Rows without a name have
-              default names, from their positions. If `name` is empty, all rows have default names
+    name      column with the names of rows, or a function of a row and its default name, which is derived from its
+              position. If `name` is empty, all rows have default names
     """
     return name_problems(source, read_rows(table, columns, optional), parse, name, table.begin.position)
 
@@ -54,23 +54,24 @@ def name_problems(
     name: str | Callable[[Row, str], str] = "",
     first: int = 0,
     *,
-    by_number: bool = False,
+    plain_number: bool = False,
 ) -> Iterator[Problem | Rejection]:
     """Yield the problems of rows as `read_problems` does.
 
-    source     name of the source, or SOURCE/CONFIG
-    first      position of the first row
-    by_number  whether default names are `17` rather than `row-17`, even for unreadable lines. Always if `name` is empty
+    source        name of the source, or SOURCE/CONFIG
+    first         position of the first row
+    plain_number  whether default names are `17` rather than `row-17`, even for unreadable lines; always True if `name`
+                  is empty
     """
-    by_number = by_number or name == ""
+    plain_number = plain_number or name == ""
     for position, row in enumerate(rows, start=first):
-        default_name = str(position) if by_number else f"row-{position}"
+        default_name = str(position) if plain_number else f"row-{position}"
         id = f"{source}/{default_name}"
         try:
             if isinstance(row, UnreadableRow):
-                if not by_number:
+                if not plain_number:
                     id = f"{source}/{row.location}"
-                raise ParseError(f"{row.location}: {row.detail}" if by_number else row.detail)
+                raise ParseError(f"{row.location}: {row.detail}" if plain_number else row.detail)
             if name:
                 row_name = name(row, default_name) if callable(name) else optional_text(row[name]) or default_name
                 id = f"{source}/{row_name}"
@@ -95,16 +96,16 @@ def make_problem(
     tags: object = None,
     **texts: object,
 ) -> Problem:
-    """Return a problem. Raises ParseError if the tests cannot have this checker.
+    """Return a problem. Raises ParseError if the checker does not apply to the tests.
 
     id         SOURCE/NAME
     solutions  None if the source publishes none
     limits     limits of one test
-    checker    replacement for the checker of the tests' dialect; empty: none
-    tags       list of topics; other types count as none
-    texts      values of other fields of Problem, as text, numbers or None
+    checker    checker to use instead of the dialect's; empty for the dialect's
+    tags       list of topics; a value of another type counts as empty
+    texts      values of Problem's text fields, as text, numbers or None
     """
-    written: dict[str, Any] = {name: optional_text(value) for name, value in texts.items()}
+    fields: dict[str, Any] = {name: optional_text(value) for name, value in texts.items()}
     return Problem(
         id=id,
         source=id.partition("/")[0],
@@ -116,14 +117,14 @@ def make_problem(
         solutions=solutions,
         tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
         licence=licence,
-        **written,
+        **fields,
     )
 
 
 def make_question(id: str, answer: str, licence: str, *, tags: object = None, **texts: Any) -> Problem:
-    """Return a math question. answer: the expected answer, in LaTeX; other parameters: see `make_problem`
+    """Return a math problem. answer: the expected answer, in LaTeX; other parameters: see `make_problem`
 
-    Raises ParseError for a question without a single final answer; see curate/reading/questions.py.
+    Raises ParseError for a problem without a single final answer; see curate/reading/questions.py.
     """
     check_question(optional_text(texts["statement"]), answer)
     return make_problem(id, ParsedTests(()), None, licence, tags=tags, expected_answer=answer.strip(), **texts)

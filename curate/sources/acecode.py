@@ -12,7 +12,9 @@ TITLE = "AceCode"
 HUB_ID = "TIGER-Lab/AceCode-87K"
 LICENCE = "mit"
 SIZE_DESCRIPTION = "87,149 problems"
-DEFECTS = "no solutions, so nothing is verified; tests by a model, of which those that another one failed were removed"
+DEFECTS = (
+    "no solutions, so nothing is verified; a model wrote the tests, and those that another model failed are missing"
+)
 COLUMNS = ("question", "test_cases")
 OPTIONAL = ("id", "source")
 

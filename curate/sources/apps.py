@@ -21,14 +21,14 @@ TITLE = "APPS"
 HUB_ID = "codeparrot/apps"
 LICENCE = "mit"
 SIZE_DESCRIPTION = "5,000 training and 5,000 test problems"
-DEFECTS = "few tests, or none; one solution in five fails; pictures gone; several right answers"
+DEFECTS = "few tests, or none; one solution in five fails; images missing; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
-ONE_SHARD = True  # positions are those in a folder, so rows are counted from its beginning
+ONE_SHARD = True  # default names are positions in the whole table
 OPTIONAL = ("problem_id", "id", "difficulty", "url", "starter_code")
 
 
 def select_files(table: TableFiles) -> TableFiles:
-    """Return each of the authors' split folders as one input; only the training split if there is one."""
+    """Replace the files of the authors' format by the folders of their splits; by the training split if it exists."""
     validate_options(table, ())
     splits = {path.parent.parent for path in table.files if (path.parent / "question.txt").exists()}
     if not splits:
@@ -57,7 +57,7 @@ def _read_rows(table: TableFiles) -> Iterator[Row | UnreadableRow]:
 
 
 def _read_folder(folder: Path, encoding: str) -> Row | UnreadableRow:
-    """Return the files of one folder as a row of codeparrot/apps. Solutions and tests may be missing."""
+    """Return a problem's folder as a row of codeparrot/apps. The files of solutions and tests may be missing."""
     names = {"question": "question.txt", "solutions": "solutions.json", "input_output": "input_output.json"}
     names |= {"starter_code": "starter_code.py", "metadata": "metadata.json"}
     try:
@@ -65,7 +65,7 @@ def _read_folder(folder: Path, encoding: str) -> Row | UnreadableRow:
         row: Row = {name: path.read_text(encoding) for name, path in paths.items()}
         metadata = json.loads(row.get("metadata", "{}"))
         if not isinstance(metadata, dict) or "question" not in row:
-            raise ValueError("no question.txt, or metadata.json is no object")
+            raise ValueError("question.txt is missing, or metadata.json is not an object")
     except (ValueError, RecursionError) as error:
         return UnreadableRow(folder.name, shorten(error))
     number = int(folder.name) if folder.name.isdecimal() else folder.name

@@ -19,7 +19,7 @@ TITLE = "CodeContests"
 HUB_ID = "deepmind/code_contests"
 LICENCE = "cc-by-4.0"
 SIZE_DESCRIPTION = "13,328 training, 117 validation and 165 test problems"
-DEFECTS = "pictures and formulas gone; several right answers; generated tests outside the stated bounds; file input"
+DEFECTS = "images and formulas missing; several right answers; generated tests outside the stated bounds; file input"
 COLUMNS = ("name", "description", "public_tests", "private_tests", "generated_tests", "solutions")
 OPTIONAL = (
     "source difficulty cf_contest_id cf_index cf_rating cf_tags time_limit memory_limit_bytes input_file output_file"
@@ -60,7 +60,7 @@ def _parse_row(id: str, row: Row) -> Problem:
         platform=site,
         title=row["name"],
         url=f"https://codeforces.com/problemset/problem/{contest}/{index}" if on_codeforces else "",
-        # The meaning of a difficulty depends on the site, so a Codeforces rating takes precedence.
+        # The scale of `difficulty` depends on the site, so a Codeforces rating takes precedence.
         difficulty=rating if rated else _look_up(_DIFFICULTIES, row["difficulty"]),
         tags=row["cf_tags"],
     )
@@ -73,7 +73,7 @@ def _look_up(names: dict[int, str], number: object) -> str:
 def _iter_pairs(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
     first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
     if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
-        raise ParseError(f"{name} has no {names[0]} and {names[1]} of one length")
+        raise ParseError(f"{name}: {names[0]} and {names[1]} are not lists of the same length")
     return zip(first, second, strict=True)
 
 
@@ -81,11 +81,11 @@ def _parse_cases(struct: object, name: str) -> list[Case]:
     if struct is None:
         return []
     pairs = _iter_pairs(struct, ("input", "output"), name)
-    return [Case(join_lines(given, "an input"), join_lines(expected, "an output")) for given, expected in pairs]
+    return [Case(join_lines(stdin, "an input"), join_lines(stdout, "an output")) for stdin, stdout in pairs]
 
 
 def _parse_solutions(struct: object) -> tuple[Program, ...]:
-    """Return the solutions, often hundreds. Their stated languages are reliable, because judges accepted them."""
+    """Return the solutions in their stated languages, which are reliable because the sites ran them."""
     if struct is None:
         return ()
     pairs = _iter_pairs(struct, ("language", "solution"), "solutions")

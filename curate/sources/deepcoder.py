@@ -5,8 +5,8 @@ primeintellect  [{"type", "input", "output", "fn_name"?}], the statement in Prim
 lcbv5           [{"input", "output", "testtype"}], the function's name in the row's metadata
 codeforces      [{"input", "output"}]; it is a test set
 
-Rows have no id, so a problem is named after its config (the folder, or otherwise the file) and its position in it:
-`deepcoder/taco/17`. Only taco and primeintellect have solutions.
+Rows have no id, so the name of a problem consists of its config, from the path of the file, and its position in the
+config: `deepcoder/taco/17`. Only taco and primeintellect have solutions.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ LICENCE = "mit"
 SIZE_DESCRIPTION = "24,287 training problems (taco, primeintellect, lcbv5) and 687 test problems (codeforces, lcbv5)"
 DEFECTS = "overlaps with TACO, SYNTHETIC-1 and LiveCodeBench; lcbv5 and codeforces without solutions; no ids, no limits"
 COLUMNS = ("problem", "tests")
-ONE_SHARD = True  # positions are those in a folder, so rows are counted from its beginning
+ONE_SHARD = True  # names are positions in all files of a config
 OPTIONAL = ("solutions", "starter_code", "metadata")
 
 _CONFIGS = ("taco", "primeintellect", "lcbv5", "codeforces")
@@ -56,8 +56,8 @@ def _parse_row(config: str, id: str, row: Row) -> Problem:
     starter_code = optional_text(row["starter_code"]) or starter_code
     encoded = parse_json_or_literal(row["tests"], "tests") if isinstance(row["tests"], str) else row["tests"]
     tests = _parse_tests(encoded, row["metadata"], starter_code)
-    published = row["solutions"] is not None or _has_solutions(encoded)
-    solutions = tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))) if published else None
+    has_solutions = row["solutions"] is not None or _has_solution_format(encoded)
+    solutions = tuple(map(parse_solution, parse_text_list(row["solutions"], "solutions"))) if has_solutions else None
     return make_problem(id, tests, solutions, LICENCE, statement=statement, starter_code=starter_code, platform=config)
 
 
@@ -72,6 +72,6 @@ def _parse_tests(encoded: object, metadata: object, starter_code: str) -> Parsed
     return json_tests.parse_json_tests(encoded, entry_point, starter_code)
 
 
-def _has_solutions(encoded: object) -> bool:
+def _has_solution_format(encoded: object) -> bool:
     """Return whether tests have the format of taco or primeintellect, the configs with solutions."""
     return isinstance(encoded, dict) or (isinstance(encoded, list) and any("type" in test for test in encoded))

@@ -1,4 +1,4 @@
-"""agentica-org/DeepScaleR-Preview-Dataset: questions of AIME, AMC, Omni-MATH and STILL with their answers."""
+"""agentica-org/DeepScaleR-Preview-Dataset: problems of AIME, AMC, Omni-MATH and STILL with their answers."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ TITLE = "DeepScaleR-Preview"
 HUB_ID = "agentica-org/DeepScaleR-Preview-Dataset"
 LICENCE = "mit"
 SIZE_DESCRIPTION = "some 40,300 math problems"
-DEFECTS = "no ids and no origins; solutions missing; answers of the last part only; figures gone"
+DEFECTS = "no ids and no origins; solutions missing; answers to the last part only; figures missing"
 COLUMNS = ("problem", "answer")
 
 

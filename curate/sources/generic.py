@@ -1,18 +1,18 @@
-"""Any JSON, JSONL, CSV, Arrow or Parquet file, read by a mapping in TOML: `--source NAME=mapping.toml`
+"""Any JSON, JSONL, CSV, Arrow or Parquet file, with a TOML file that maps its columns: `--source NAME=mapping.toml`
 
     location = "problems.parquet"        # a file, a folder or a Hub id; a relative path is relative to the mapping
     licence = "cc-by-4.0"
 
     [fields]
-    id = "task_id"                       # if left out: the position in the table
-    statement = "prompt.0.content"       # steps into objects, lists and JSON text are joined by dots
+    id = "task_id"                       # default: the position in the table
+    statement = "prompt.0.content"       # a path into objects, lists and JSON text, with dots between the steps
     tests = "reward_model.ground_truth"  # or inputs and outputs, two lists
-    public_tests = "examples"            # tests in the statement, if they are not among `tests`
-    solutions = "canonical_solution"     # if left out: the source publishes none
-    expected_answer = "answer"           # of a math question, which has no tests
+    public_tests = "examples"            # tests in the statement, unless `tests` has them
+    solutions = "canonical_solution"     # default: the source publishes none
+    expected_answer = "answer"           # of a math problem, which has no tests
 
-Tests may have any format of curate/reading/dialects. As in all sources, a stated time limit is taken as the limit
-for C++. A mapping with solutions need not name tests, but rows without tests cannot be verified.
+Tests may have any format of curate/reading/dialects. As in all sources, a stated time limit counts as the limit for
+C++. A mapping with solutions need not name tests, but rows without tests cannot be verified.
 """
 
 import re
@@ -37,7 +37,7 @@ from curate.reading.values import (
 from curate.sources import make_problem, make_question, name_problems
 from sandbox import Program, checkers
 
-TITLE = "Data of your own"
+TITLE = "Your own data"
 HUB_ID = ""
 LICENCE = "as the mapping states"
 SIZE_DESCRIPTION = "any number of problems"
@@ -48,17 +48,17 @@ FIELDS = (
     " memory_limit title platform url date difficulty tags expected_answer"
 ).split()
 _TESTS = {"tests", "inputs", "outputs"}
-_TEXTS = ("statement", "platform", "title", "url", "date", "difficulty")  # fields that are columns as they are
-_OF_PROGRAMS = frozenset(FIELDS) - {*_TEXTS, "id", "tags", "expected_answer"}
+_TEXTS = ("statement", "platform", "title", "url", "date", "difficulty")  # fields copied as text
+_CODE_FIELDS = frozenset(FIELDS) - {*_TEXTS, "id", "tags", "expected_answer"}  # fields of programming problems only
 OPTIONS = ("fields", "licence", "language", "checker", "time_unit", "memory_unit")
-# Columns of tasks that change a repository, as in SWE-bench and SWE-Gym; all tasks have the first two.
+# Columns of tasks that change a repository, as in SWE-bench and SWE-Gym; all such tasks have the first two.
 _REPOSITORY = ("repo", "patch", "base_commit", "test_patch", "FAIL_TO_PASS")
 _SECONDS = {"s": 1.0, "ms": 0.001}
 _MEGABYTES = {"mb": 1.0, "kb": 1 / 1024, "bytes": 2.0**-20}
 
 
 class FieldsWithoutValues(CurateError):
-    """Fields of a mapping without a value in any row read."""
+    """An error for fields of a mapping that have no value in any of the rows."""
 
     def __init__(self, table: TableFiles, names: frozenset[str]) -> None:
         listed = ", ".join(f'{field} = "{path}"' for field, path in table.options["fields"].items() if field in names)
@@ -74,26 +74,27 @@ def select_files(table: TableFiles) -> TableFiles:
     if not isinstance(fields, Mapping) or not all(isinstance(path, str) and path for path in fields.values()):
         raise _make_error(table, 'no [fields]. Give a TOML file with lines such as statement = "prompt" under [fields]')
     if unknown := [name for name in fields if name not in FIELDS]:
-        raise _make_error(table, f"no field {', '.join(unknown)}. Fields are {', '.join(FIELDS)}")
-    named = fields.keys() & _TESTS
-    if "statement" not in fields or named not in ({"tests"}, {"inputs", "outputs"}, set()):
+        raise _make_error(table, f"unknown field {', '.join(unknown)}. Fields are {', '.join(FIELDS)}")
+    test_fields = fields.keys() & _TESTS
+    if "statement" not in fields or test_fields not in ({"tests"}, {"inputs", "outputs"}, set()):
         raise _make_error(table, "[fields] needs statement, and either tests or both inputs and outputs")
     if "public_tests" in fields and "tests" not in fields:
         raise _make_error(
-            table, "[fields] needs tests in addition to public_tests. If there are no others, name these tests"
+            table,
+            "[fields] needs tests in addition to public_tests. If there are no others, rename public_tests to tests",
         )
-    if "expected_answer" in fields and (wrong := sorted(fields.keys() & _OF_PROGRAMS)):
-        raise _make_error(table, f"[fields] has expected_answer, so its rows are questions without {', '.join(wrong)}")
-    if not named and not fields.keys() & {"solutions", "expected_answer"}:
+    if "expected_answer" in fields and (wrong := sorted(fields.keys() & _CODE_FIELDS)):
         raise _make_error(
-            table, "[fields] needs tests, or both inputs and outputs, or at least solutions; or expected_answer"
+            table, f"[fields] has expected_answer, so its rows are math problems without {', '.join(wrong)}"
         )
+    if not test_fields and not fields.keys() & {"solutions", "expected_answer"}:
+        raise _make_error(table, "[fields] needs tests, both inputs and outputs, solutions, or expected_answer")
     for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.list_names())):
         if name in options and options[name] not in list(known):
-            raise _make_error(table, f"no {name} {options[name]}. Choose one of {', '.join(known)}")
+            raise _make_error(table, f"unknown {name} {options[name]}. Choose one of {', '.join(known)}")
     for name in ("licence", "language"):
         if not isinstance(options.get(name, ""), str):
-            raise _make_error(table, f"{name} must be text")
+            raise _make_error(table, f"{name} must be a string")
     return table
 
 
@@ -107,35 +108,34 @@ def read(table: TableFiles, name: str = "generic") -> Iterator[Problem | Rejecti
     Raises FieldsWithoutValues at the end if a field had no value in any row.
     """
     fields: Mapping[str, str] = table.options["fields"]
-    needed = [fields[field] for field in ("statement", "tests", "inputs", "outputs") if field in fields]
-    columns = {path: path.partition(".")[0] for path in fields.values()}
-    required = sorted({columns[path] for path in needed})
+    columns = {field: path.partition(".")[0] for field, path in fields.items()}
+    required = {columns[field] for field in ("statement", "tests", "inputs", "outputs") if field in fields}
     missing = set(fields)
-    any_read = False
+    has_rows = False
 
     def get_own_name(row: Row, default_name: str) -> str:
         return (optional_text(_get_value(row, fields["id"])) if "id" in fields else "") or default_name
 
     def parse(id: str, row: Row) -> Problem:
-        nonlocal any_read
+        nonlocal has_rows
         if row["repo"] and row["patch"] and any(row[column] for column in _REPOSITORY[2:]):
             detail = f"a task in the repository {shorten(row['repo'])}; curate judges programs, not repositories"
             raise ParseError(detail, "repository_task")
         values = {field: _get_value(row, path) for field, path in fields.items()}
-        any_read = True
+        has_rows = True
         missing.difference_update(field for field, value in values.items() if value is not None)
         return _make_problem(id, values, table.options)
 
-    rows = read_rows(table, required, sorted({*columns.values(), *_REPOSITORY}))
-    yield from name_problems(name, rows, parse, get_own_name, table.begin.position, by_number=True)
-    if missing and any_read:
+    rows = read_rows(table, sorted(required), sorted({*columns.values(), *_REPOSITORY}))
+    yield from name_problems(name, rows, parse, get_own_name, table.begin.position, plain_number=True)
+    if missing and has_rows:
         raise FieldsWithoutValues(table, frozenset(missing))
 
 
 def _get_value(row: Row, path: str) -> Any:
     """Return the value at a path; None if there is none.
 
-    Parses texts along the path as JSON or Python literals. A name steps into each object of a list.
+    Parses texts along the path as JSON or Python literals. A name after a list selects this field of each item.
     """
     value: Any = row
     for step in path.split("."):
@@ -153,7 +153,7 @@ def _get_value(row: Row, path: str) -> Any:
 
 def _make_problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
     if isinstance(values["statement"], list | Mapping):
-        raise ParseError("statement is not a text. Name one of its elements, such as prompt.0.content")
+        raise ParseError("statement is not a text. Write the path of an element, such as prompt.0.content")
     licence = options.get("licence", "unknown")
     texts: dict[str, Any] = {name: values.get(name) for name in _TEXTS}
     if "expected_answer" in options["fields"]:
@@ -217,7 +217,7 @@ def _parse_tests(
 
 
 def _decode_column(column: Any, name: str) -> Any:
-    """Return a column of arguments or results of calls, decoded from JSON if all of its items are texts."""
+    """Decode a column of arguments or results of calls from JSON if all of its items are texts."""
     if isinstance(column, list) and all(isinstance(item, str) for item in column):
         return [parse_json(item, name) for item in column]
     return column
@@ -228,28 +228,31 @@ def _join_code(value: object, name: str) -> str:
 
 
 def _parse_solutions(value: object, language: object, path: str) -> tuple[Program, ...]:
-    """Read a program, a list of programs, or the JSON text of a list. language: one for all, or a list"""
+    """Return the programs in a text, a list of texts, or the JSON of such a list. Raises ParseError.
+
+    language  language of all programs, or a list with the language of each
+    path      path of the field, for error messages
+    """
     if isinstance(value, str):
-        listed = value.lstrip().startswith("[")
-        value = parse_json(value, "solutions") if listed else [value]
+        value = parse_json(value, "solutions") if value.lstrip().startswith("[") else [value]
     programs = value or []
     first = programs[0] if isinstance(programs, list) and programs else programs
     if isinstance(first, Mapping):
         names = ", ".join(map(str, first))
         raise ParseError(
-            f"solutions are objects with {shorten(names)}. Name one of these, such as "
+            f"solutions are objects with {shorten(names)}. Write the path of one of these, such as "
             f"{path}.{next(iter(first), 'code')}"
         )
     if not isinstance(programs, list) or not all(isinstance(text, str) for text in programs):
         raise ParseError("solutions are neither a text nor a list of texts")
     languages = language if isinstance(language, list) else [language] * len(programs)
     if len(languages) != len(programs):
-        raise ParseError(f"{len(programs)} solutions in {len(languages)} languages")
+        raise ParseError(f"{len(programs)} solutions, but languages for {len(languages)}")
     return tuple(parse_solution(text, optional_text(stated)) for text, stated in zip(programs, languages, strict=True))
 
 
 def _append_unit(value: object, factor: float, unit: str) -> object:
-    """Return a number, or its text, scaled and with its unit. Returns other values unchanged."""
+    """Return a number, or its text, times the factor and with the unit. Returns other values unchanged."""
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\.\d{1,15})?", value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):

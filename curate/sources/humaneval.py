@@ -1,4 +1,4 @@
-"""HumanEval, and sets in its form, such as HumanEval+: the beginning of a function, and a check of it.
+"""HumanEval, and sets in its format, such as HumanEval+: the beginning of a function, and a function `check`.
 
 The prompt ends with the docstring that states the problem. The submission and the tests can use imports and helpers
 before the function, because HumanEval prepends the prompt to the completion.
@@ -27,14 +27,14 @@ COLUMNS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 def _parse_row(id: str, row: Row) -> Problem:
     prompt, name = optional_text(row["prompt"]), optional_text(row["entry_point"])
     function, lines = _find_function(prompt, name), prompt.splitlines(keepends=True)
-    given = "".join(lines[: function.lineno - 1])
+    preamble = "".join(lines[: function.lineno - 1])
     for docstring in function.body:
         match docstring:
             case ast.Expr(ast.Constant(str(statement))):
                 break
     else:
         raise ParseError(f"the function {name} in the prompt has no docstring")
-    tests = assertions.read(row["test"], name, preamble=given, classes=())
+    tests = assertions.read(row["test"], name, preamble=preamble, classes=())
     return make_problem(
         id,
         tests,

@@ -1,4 +1,4 @@
-"""LeetCodeDataset: problems of LeetCode with a check of a hundred assertions each.
+"""LeetCodeDataset: problems of LeetCode, each with a function `check` of about a hundred assertions.
 
 `prompt` contains imports and, if a problem needs them, ListNode and TreeNode with helper functions. LeetCodeDataset
 prepends it to the solution, so the submission and the tests can use it.
@@ -17,7 +17,7 @@ TITLE = "LeetCodeDataset"
 HUB_ID = "newfacade/LeetCodeDataset"
 LICENCE = "mit"
 SIZE_DESCRIPTION = "2,641 training and 228 test problems in v0.3.1"
-DEFECTS = "overlaps with LiveCodeBench; estimated dates; some expected values are error messages; pictures gone"
+DEFECTS = "overlaps with LiveCodeBench; estimated dates; some expected values are error messages; images missing"
 COLUMNS = ("task_id", "problem_description", "completion", "entry_point", "test")
 OPTIONAL = ("prompt", "starter_code", "difficulty", "tags", "estimated_date")
 

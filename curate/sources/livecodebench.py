@@ -31,14 +31,14 @@ DEFECTS = "an evaluation set; no solutions; some expected values are error messa
 COLUMNS = ("question_content", "question_id", "public_test_cases", "private_test_cases", "metadata")
 OPTIONAL = ("question_title", "platform", "contest_date", "starter_code", "difficulty")
 
-# The largest private tests of the benchmark take some 100 MB when unpacked; a zip bomb could take any size.
+# The largest private tests of the benchmark take some 100 MB when decompressed; a zip bomb could take any size.
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 
 
 def select_files(table: TableFiles) -> TableFiles:
     """Return the table with the files of the release in the options.
 
-    `release_v5` means all parts up to the fifth, `v5` only the fifth, and `v4_v5` the fourth and the fifth. Raises
+    `release_v5` means all files up to the fifth, `v5` only the fifth, and `v4_v5` the fourth and the fifth. Raises
     CurateError if the options are invalid or files of the release are missing.
     """
     options = validate_options(table, ("release", "from", "to"))
@@ -49,13 +49,15 @@ def select_files(table: TableFiles) -> TableFiles:
     match = re.fullmatch(r"(release_)?v(\d{1,3})(?:_v(\d{1,3}))?", str(release))
     if match is None or (match[1] and match[3]) or int(match[2]) > int(match[3] or match[2]):
         raise CurateError(f"{table.location}: no release {release}. Choose release_v5, v5, v4_v5 or release_latest.")
-    wanted = range(1 if match[1] else int(match[2]), int(match[3] or match[2]) + 1)
-    # test.jsonl came with the first release, test2.jsonl with the second, and so on.
+    numbers = range(1 if match[1] else int(match[2]), int(match[3] or match[2]) + 1)
+    # test.jsonl has the problems of the first release, test2.jsonl those added in the second, and so on.
     files = {int(test[1] or 1): path for path in table.files if (test := re.fullmatch(r"test(\d*)", path.stem))}
-    missing = [f"test{number if number > 1 else ''}.jsonl" for number in wanted if number not in files]
+    missing = [f"test{number if number > 1 else ''}.jsonl" for number in numbers if number not in files]
     if missing:
-        raise CurateError(f"{table.location}: release {release} needs {', '.join(missing)}, not found. Download it.")
-    return replace(table, files=tuple(files[number] for number in wanted))
+        raise CurateError(
+            f"{table.location}: release {release} lacks {', '.join(missing)}. Download the missing files."
+        )
+    return replace(table, files=tuple(files[number] for number in numbers))
 
 
 def _parse_window(table: TableFiles) -> tuple[str, str]:
@@ -77,21 +79,21 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
     """Yield problems in the order of the table, except problems of contests outside the window."""
     first, last = _parse_window(table)
     is_bounded = bool({"from", "to"} & table.options.keys())
-    outside = 0
+    n_outside = 0
 
     def parse(id: str, row: Row) -> Problem | None:
-        nonlocal outside
+        nonlocal n_outside
         day = optional_text(row["contest_date"])[:10]
         if is_bounded and not re.fullmatch(r"\d{4}-\d\d-\d\d", day):
-            raise ParseError(f"contest_date {shorten(row['contest_date'])} is no date, so the window cannot be applied")
+            raise ParseError(f"contest_date {shorten(row['contest_date'])} is not a date, as the window requires")
         if is_bounded and not first <= day <= last:
-            outside += 1
+            n_outside += 1
             return None
         return _parse_row(id, row)
 
     yield from read_problems("livecodebench", COLUMNS, OPTIONAL, parse, table, name="question_id")
-    if outside:
-        log.info("%d problems lie outside %s to %s", outside, first, last)
+    if n_outside:
+        log.info("skipped %d problems of contests before %s or after %s", n_outside, first, last)
 
 
 def _parse_row(id: str, row: Row) -> Problem:
@@ -119,14 +121,14 @@ def _parse_row(id: str, row: Row) -> Problem:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """An unpickler of plain values. A pickle that names a class or function could execute code."""
+    """An unpickler that refuses classes and functions, with which a pickle could execute code."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
 def decode_private_tests(encoded: object) -> Any:
-    """Decode `private_test_cases`: JSON, or base64 of zlib of a pickled JSON text. Raises ParseError."""
+    """Decode `private_test_cases`: JSON, or a pickled JSON text in zlib in base64. Raises ParseError."""
     if not isinstance(encoded, str):
         raise ParseError("private_test_cases is not text")
     if encoded.lstrip().startswith("["):
@@ -135,8 +137,9 @@ def decode_private_tests(encoded: object) -> Any:
         unpacker = zlib.decompressobj()
         packed = unpacker.decompress(base64.b64decode(encoded, validate=True), MAX_UNPACKED_BYTES)
         if not unpacker.eof:
-            raise ValueError(f"incomplete, or more than {MAX_UNPACKED_BYTES // 2**20} MB unpacked")
+            raise ValueError(f"truncated, or more than {MAX_UNPACKED_BYTES // 2**20} MB when decompressed")
         text = _PlainUnpickler(io.BytesIO(packed)).load()
-    except Exception as error:  # a damaged pickle can raise nearly any exception
+    # A damaged pickle can raise nearly any exception.
+    except Exception as error:
         raise ParseError(f"private_test_cases cannot be unpacked: {shorten(error)}") from None
     return parse_json(text, "the pickle in private_test_cases")

@@ -19,7 +19,7 @@ TITLE = "MBPP"
 HUB_ID = "google-research-datasets/mbpp"
 LICENCE = "cc-by-4.0"
 SIZE_DESCRIPTION = "974 problems, 427 of them sanitized; MBPP+ has 378"
-DEFECTS = "three tests, but a hundred in MBPP+; statements that say too little; it is used as an evaluation set"
+DEFECTS = "three tests, but a hundred in MBPP+; incomplete statements; it is used as an evaluation set"
 COLUMNS = ("task_id", "code", "test_list")
 OPTIONAL = ("text", "prompt", "test_setup_code", "test_imports", "challenge_test_list", "test")
 

@@ -1,7 +1,7 @@
-"""AI-MO/NuminaMath-1.5: questions of competitions and textbooks, with answers that a model extracted from solutions.
+"""AI-MO/NuminaMath-1.5: problems of competitions and textbooks, with answers that a model extracted from solutions.
 
-Its authors marked the type of each question and whether problem and solution are complete. The marks miss some cases,
-so `make_question` also checks the question itself.
+Columns have the type of each problem, and whether problem and solution are complete. They are not always right, so
+`make_question` also checks the statement and the answer.
 """
 
 from functools import partial
@@ -15,7 +15,9 @@ TITLE = "NuminaMath-1.5"
 HUB_ID = "AI-MO/NuminaMath-1.5"
 LICENCE = "apache-2.0"
 SIZE_DESCRIPTION = "896,215 math problems"
-DEFECTS = "proofs, choices and several parts among them; answers missing, wrong or for the last part only; figures gone"
+DEFECTS = (
+    "proofs, choices and several parts among them; answers missing, wrong or to the last part only; figures missing"
+)
 COLUMNS = ("problem", "answer")
 OPTIONAL = ("problem_type", "question_type", "problem_is_valid", "solution_is_valid", "source", "synthetic")
 _TYPES = {"proof": "proof", "MCQ": "multiple_choice"}
@@ -29,7 +31,7 @@ def _parse_row(id: str, row: Row) -> Problem:
         if (mark := optional_text(row[column])) not in ("Yes", ""):
             raise ParseError(f"{column} {mark}", "invalid")
     if row["synthetic"]:
-        raise ParseError("a model made the question from another one", "synthetic")
+        raise ParseError("a model made the problem from another one", "synthetic")
     return make_question(
         id,
         optional_text(row["answer"]),

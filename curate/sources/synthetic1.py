@@ -19,7 +19,7 @@ TITLE = "SYNTHETIC-1"
 HUB_ID = "PrimeIntellect/SYNTHETIC-1"
 LICENCE = "apache-2.0"
 SIZE_DESCRIPTION = "1,994,262 responses, several to a problem"
-DEFECTS = "most tasks are not code; solutions missing, wrong or in another language; often one test only"
+DEFECTS = "most tasks are not code; solutions missing, wrong or in another language; often only one test"
 COLUMNS = ("problem_id", "task_type", "prompt", "gold_standard_solution", "verification_info")
 OPTIONAL = ("source", "in_source_id", "metadata")
 SEVERAL_ROWS_PER_PROBLEM = True
@@ -69,5 +69,5 @@ def _parse_metadata(encoded: object) -> dict[str, Any]:
     try:
         metadata = encoded if isinstance(encoded, dict) else parse_json_or_literal(encoded, "metadata")
     except ParseError:
-        return {}  # not fatal: limits and links have defaults
+        return {}  # optional, because limits and links have defaults
     return metadata if isinstance(metadata, dict) else {}

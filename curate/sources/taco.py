@@ -18,7 +18,9 @@ TITLE = "TACO"
 HUB_ID = "BAAI/TACO"
 LICENCE = "apache-2.0"
 SIZE_DESCRIPTION = "25,443 training and 1,000 test problems"
-DEFECTS = "solutions missing, wrong, in Python 2 or C++; tests empty or torn; pictures gone; several right answers"
+DEFECTS = (
+    "solutions missing, wrong, in Python 2 or C++; tests empty or truncated; images missing; several right answers"
+)
 COLUMNS = ("question", "solutions", "input_output")
 OPTIONAL = "starter_code difficulty name source tags url time_limit date picture_num memory_limit".split()
 
@@ -48,7 +50,7 @@ def _parse_tags(encoded: object) -> object:
     try:
         return parse_json_or_literal(encoded, "tags")
     except ParseError:
-        return ()  # not fatal: topics are optional
+        return ()  # optional
 
 
 def _get_last_part(url: str) -> str:

@@ -1,7 +1,7 @@
-"""The strength of a problem's tests: the share of wrong programs that they reject.
+"""The strength of a problem's tests: their mutation score.
 
 measurement   the steps from a problem to its StrengthRecord
-mutants       wrong programs made from a reference
-mistakes      the kinds of mistakes
-extra_inputs  further inputs made from the tests' inputs
+mutants       generation of mutants, wrong programs made from a reference
+mistakes      the mutation operators
+extra_inputs  further inputs, made from those of the tests
 """

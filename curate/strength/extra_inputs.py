@@ -1,8 +1,8 @@
 """Extra inputs for a problem, made by small changes to the inputs of its tests.
 
-The valid inputs are unknown, so a change keeps the number of lines, words and arguments. Numbers stay between the
-minimum (at most 1) and the maximum of the tests at that position, and possible counts stay unchanged. Most of the
-inputs are valid.
+The constraints on inputs are unknown, so a change preserves the number of lines, words and arguments, and numbers that
+may be counts. Other numbers stay between the minimum (at most 1) and the maximum of the tests at that position. So most
+of the inputs are valid.
 """
 
 import json
@@ -18,9 +18,9 @@ from sandbox import Suite
 
 MAX_EXTRA_INPUTS = 24
 
-_MAX_INPUT_CHARACTERS = 20_000  # of an input to change; longer ones are slow and rarely reveal more
-_MAX_CHANGES = 3  # to one input
-# A string of zeros and ones counts as a word, because a change of the number would add other digits.
+_MAX_INPUT_CHARACTERS = 20_000  # longer inputs are slow and rarely reveal more
+_MAX_CHANGES = 3  # per input
+# Excludes strings of zeros and ones, because a change of the number would add other digits.
 _INTEGER = re.compile(r"(?![01]{2,}\Z)-?(?:0|[1-9]\d{0,17})\Z")
 
 Range = tuple[int, int]
@@ -45,7 +45,7 @@ def generate_extra_inputs(suite: Suite, *, seed: int, max_count: int = MAX_EXTRA
 
 
 def _change_lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield changed inputs of words in lines. Each line has one range, since its numbers are usually of one kind."""
+    """Yield changed inputs for stdin. All numbers of a line have one range, since they are usually of one kind."""
     ranges = _find_ranges(
         (number, int(word)) for text in inputs for number, word in _enumerate_words(text) if _INTEGER.match(word)
     )
@@ -67,7 +67,8 @@ def _change_lines(inputs: Sequence[str], rng: random.Random) -> Iterator[str]:
                     pieces[i], pieces[other] = pieces[other], pieces[i]
                 else:
                     pieces[i] = pieces[other]
-            elif line[i] in ranges and _INTEGER.match(pieces[i]):  # a changed word may look like a number
+            # An earlier change may have turned a word into a number, in a line without a range.
+            elif line[i] in ranges and _INTEGER.match(pieces[i]):
                 pieces[i] = str(_change_number(int(pieces[i]), ranges[line[i]], rng))
             else:
                 pieces[i] = _change_word(pieces[i], rng)
@@ -99,24 +100,25 @@ def _find_possible_counts(text: str) -> set[str]:
     return {str(size) for size in sizes if size > 1}
 
 
-def _parse(text: str, suite: Suite) -> LiteralCall:
+def _parse_input(text: str, suite: Suite) -> LiteralCall:
     if suite.assertions is None:
         return LiteralCall("", dict(enumerate(json.loads(text))))
     return parse_call(text)
 
 
-def _write(call: LiteralCall, suite: Suite) -> str:
+def _format_input(call: LiteralCall, suite: Suite) -> str:
     if suite.assertions is None:
         return json.dumps(list(call.arguments.values()), ensure_ascii=False)
     return call.text
 
 
 def _change_calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> Iterator[str]:
-    """Yield calls with changed arguments. Each position or name of an argument has its own range."""
+    """Yield calls with changed arguments. Numbers have one range per function and argument."""
     calls: list[LiteralCall] = []
     for text in inputs:
-        with suppress(ValueError):  # an integer has more digits than Python reads
-            calls.append(_parse(text, suite))
+        # An integer may exceed Python's limit of digits.
+        with suppress(ValueError):
+            calls.append(_parse_input(text, suite))
     ranges = _find_ranges(
         (f"{call.function} {i}", number)
         for call in calls
@@ -130,7 +132,7 @@ def _change_calls(inputs: Sequence[str], suite: Suite, rng: random.Random) -> It
         for _ in range(rng.randint(1, _MAX_CHANGES)):
             i = rng.choice(list(arguments))
             arguments[i] = _change_value(arguments[i], ranges.get(f"{call.function} {i}", (0, 0)), rng)
-        yield _write(LiteralCall(call.function, arguments), suite)
+        yield _format_input(LiteralCall(call.function, arguments), suite)
 
 
 def _find_integers(value: Any) -> Iterator[int]:
@@ -141,14 +143,14 @@ def _find_integers(value: Any) -> Iterator[int]:
         yield value
 
 
-def _change_value(value: Any, within: Range, rng: random.Random) -> Any:
-    """Return the value with one random change. Lengths stay, since another argument may state them."""
+def _change_value(value: Any, limits: Range, rng: random.Random) -> Any:
+    """Return the value with one random change, of the same length, since another argument may be the length."""
     if type(value) is int:
-        return _change_number(value, within, rng)
+        return _change_number(value, limits, rng)
     if isinstance(value, str):
         return _change_word(value, rng)
     if isinstance(value, tuple):
-        return tuple(_change_value(list(value), within, rng))
+        return tuple(_change_value(list(value), limits, rng))
     if not isinstance(value, list) or not value:
         return value
     i, other = rng.randrange(len(value)), rng.randrange(len(value))
@@ -159,14 +161,14 @@ def _change_value(value: Any, within: Range, rng: random.Random) -> Any:
         case 1:
             changed[i] = changed[other]
         case _:
-            changed[i] = _change_value(changed[i], within, rng)
+            changed[i] = _change_value(changed[i], limits, rng)
     return changed
 
 
 def _find_ranges(numbers: Iterable[tuple[Position, int]]) -> dict[Position, Range]:
-    """Return the range of the numbers at each position. Its minimum is at most 1.
+    """Return the minimum, at most 1, and the maximum of the numbers at each position.
 
-    If larger numbers are valid, 1 nearly always is. Without it, tests without variety would seem strong.
+    If larger numbers are valid, 1 nearly always is. Without it, tests with few distinct numbers would seem strong.
     """
     ranges: dict[Position, Range] = {}
     for i, number in numbers:
@@ -175,14 +177,14 @@ def _find_ranges(numbers: Iterable[tuple[Position, int]]) -> dict[Position, Rang
     return ranges
 
 
-def _change_number(value: int, within: Range, rng: random.Random) -> int:
-    low, high = within
+def _change_number(value: int, limits: Range, rng: random.Random) -> int:
+    low, high = limits
     near = value + rng.choice((-1, 1))
     return rng.choice((min(max(near, low), high), low, high, rng.randint(low, high)))
 
 
 def _change_word(word: str, rng: random.Random) -> str:
-    """Replace a letter by another letter of the word, or exchange two letters."""
+    """Replace a letter by another letter of the word, or swap two letters."""
     if not word:
         return word
     letters = list(word)

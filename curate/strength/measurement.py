@@ -1,12 +1,12 @@
-"""Measure the strength of a problem's tests: the share of wrong programs, made from its reference, that they reject.
+"""Measurement of the strength of a problem's tests: the share of mutants of its reference that they kill.
 
 The tests kill a mutant if its verdict is not `accepted`. A surviving mutant may be equivalent to the reference, so both
 run on extra inputs. If they agree on all of these, the mutant counts as equivalent and is excluded from the share. If
-they differ, the tests miss a mistake, and the input is recorded.
+they differ, the tests miss a mistake, and the record keeps the input.
 
 Each mutant runs up to the first test that kills it; only the survivors, usually few, run on the extra inputs. A mutant
-that hangs costs its whole time limit, so the limit is reduced to five times the slowest test of the reference. If
-programs are slow, fewer mutants are tried.
+that hangs costs its whole time limit, so the limit is reduced to five times the slowest test of the reference. A limit
+of CPU time may stop the measurement before all mutants are tried.
 """
 
 import logging
@@ -27,9 +27,9 @@ from sandbox.suite import INTERACTIVE
 log = logging.getLogger(__name__)
 
 _REFERENCE_FACTOR, _EXTRA_SECONDS = 5.0, 0.25
-_MAX_MISSED_INPUTS, _MAX_MISSED_CHARACTERS = 3, 500  # recorded inputs that the tests miss, and characters of each
-_MAX_CPU_SECONDS = 10.0  # CPU time for the mutants of a problem; most problems need a second
-_BATCH = 8  # mutants to try between checks of the time
+_MAX_MISSED_INPUTS, _MAX_MISSED_CHARACTERS = 3, 500  # number of missed inputs to record, and length of each
+_MAX_CPU_SECONDS = 10.0  # for the mutants of a problem; most problems need a second
+_BATCH = 8  # mutants to judge between checks of the CPU time
 
 Item = TypeVar("Item")
 
@@ -41,7 +41,7 @@ class StrengthRecord:
     n_mutants          number of mutants tried
     n_killed           number of mutants that the tests rejected
     n_equivalent       number of mutants that never differed from the reference
-    survivors          numbers of wrong mutants that the tests accept, by kind of mistake
+    survivors          numbers of nonequivalent mutants that the tests accept, by kind of mistake
     missed_inputs      inputs on which survivors differ from the reference, with its outputs; these inputs may be
                        invalid by the statement
     strongest          indices of cases; each kills most of the mutants that survive the cases before it
@@ -70,19 +70,20 @@ def is_measurable(problem: Problem) -> bool:
 
 
 def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_MUTANTS, seed: int) -> StrengthRecord:
-    """Measure the strength of one problem's tests; an empty record if it is not measurable. Raises SandboxError."""
+    """Measure the strength of a problem's tests. The record is empty if it is not measurable. Raises SandboxError."""
     if not is_measurable(problem):
         return StrengthRecord()
     assert problem.reference is not None
     baseline = sandbox.judge(problem.reference, problem.tests, run_all=True)
-    if not baseline.accepted:  # accepted twice before, so it is flaky and its mutants prove nothing
-        log.warning("%s: reference now judged %s; its tests are not measured", problem.id, baseline.verdict.value)
+    # Verification accepted the reference twice, so it is flaky, and a killed mutant would prove nothing.
+    if not baseline.accepted:
+        log.warning("%s: flaky reference, now %s; test strength not measured", problem.id, baseline.verdict.value)
         return StrengthRecord(spent_cpu_seconds=sandbox.spent_seconds)
-    suite = _with_tight_limits(problem.tests, baseline)
-    wrong_programs = generate_mutants(
+    suite = _tighten_limits(problem.tests, baseline)
+    mutants = generate_mutants(
         problem.reference.source, suite, n_shown_cases=problem.n_public_tests, seed=seed, max_count=max_count
     )
-    kills, unkilled = run_mutants(wrong_programs, suite, sandbox)
+    kills, unkilled = run_mutants(mutants, suite, sandbox)
     survivors, missed = (
         split_survivors(unkilled, problem.reference, suite, sandbox, seed=seed) if unkilled else ([], [])
     )
@@ -99,7 +100,7 @@ def measure(problem: Problem, sandbox: MeteredSandbox, *, max_count: int = MAX_M
     )
 
 
-def _with_tight_limits(suite: Suite, baseline: Judgement) -> Suite:
+def _tighten_limits(suite: Suite, baseline: Judgement) -> Suite:
     seconds = _REFERENCE_FACTOR * max(case.cpu_seconds for case in baseline.cases) + _EXTRA_SECONDS
     wall_seconds = min(seconds, suite.limits.wall_seconds)
     cpu_seconds = min(seconds, suite.limits.cpu_seconds or suite.limits.wall_seconds)
@@ -128,7 +129,8 @@ def run_mutants(
 
     Stops after _MAX_CPU_SECONDS; the remaining mutants are in neither list.
     """
-    indices = order_by_length(suite)  # the longest input kills most mutants
+    # The longest inputs kill the most mutants.
+    indices = order_by_length(suite)
     ordered = with_cases(suite, indices)
     kills: list[KilledMutant] = []
     unkilled: list[Mutant] = []
@@ -146,18 +148,18 @@ def run_mutants(
 def find_strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: MeteredSandbox) -> tuple[int, ...]:
     """Return the indices of a few cases that together kill all these mutants, the strongest first.
 
-    The candidates are the cases that were the first to kill a mutant; only these run on all mutants. A matrix of all
-    cases and mutants would cost many times as much for hardly a better result.
+    The candidates are the cases that were the first to kill a mutant; all mutants run on these. Running all mutants on
+    all cases would cost many times as much, for hardly a better result.
     """
     first_killers = {kill.killing_test for kill in kills}
     indices = [index for index in order_by_length(suite) if index in first_killers]
     killers = [{kill.killing_test} for kill in kills]
     untried = [_list_untried(kill, indices) for kill in kills]
-    for batch in _split_batches([number for number, some in enumerate(untried) if some], sandbox):
+    for batch in _split_batches([number for number, cases in enumerate(untried) if cases], sandbox):
         pairs = [(Program(kills[number].mutant.source), with_cases(suite, untried[number])) for number in batch]
         for number, judgement in zip(batch, sandbox.judge_many(pairs, run_all=True), strict=True):
-            cases = zip(untried[number], judgement.cases, strict=False)
-            killers[number] |= {index for index, case in cases if case.verdict is not Verdict.ACCEPTED}
+            results = zip(untried[number], judgement.cases, strict=False)
+            killers[number] |= {index for index, case in results if case.verdict is not Verdict.ACCEPTED}
     return find_greedy_cover([frozenset(row) for row in killers], indices)
 
 
@@ -167,25 +169,26 @@ def find_greedy_cover(killing_tests: Collection[frozenset[int]], indices: Sequen
     killing_tests  for each mutant, the cases that kill it
     indices        all cases, in order of preference
     """
-    left = list(killing_tests)
-    chosen: list[int] = []
-    while left:
-        chosen.append(max(indices, key=lambda index: sum(index in row for row in left)))
-        left = [row for row in left if chosen[-1] not in row]
-    return tuple(chosen)
+    remaining = list(killing_tests)
+    cover: list[int] = []
+    while remaining:
+        cover.append(max(indices, key=lambda index: sum(index in row for row in remaining)))
+        remaining = [row for row in remaining if cover[-1] not in row]
+    return tuple(cover)
 
 
 def _list_untried(kill: KilledMutant, indices: Sequence[int]) -> list[int]:
+    # A mutant that timed out would probably time out again.
     if kill.verdict is Verdict.TIME_LIMIT:
-        return []  # each further run would time out as well
+        return []
     return [index for index in indices if index != kill.killing_test and index not in kill.survived_tests]
 
 
 def _split_batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[Sequence[Item]]:
     """Yield the items in batches until the sandbox has spent _MAX_CPU_SECONDS on them."""
-    enough = sandbox.spent_seconds + _MAX_CPU_SECONDS
+    deadline = sandbox.spent_seconds + _MAX_CPU_SECONDS
     for start in range(0, len(items), _BATCH):
-        if sandbox.spent_seconds > enough:
+        if sandbox.spent_seconds > deadline:
             return
         yield items[start : start + _BATCH]
 
@@ -193,29 +196,29 @@ def _split_batches(items: Sequence[Item], sandbox: MeteredSandbox) -> Iterator[S
 def split_survivors(
     unkilled: Sequence[Mutant], reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int
 ) -> tuple[list[Mutant], list[Case]]:
-    """Return the mutants that differ from the reference on an extra input, and such an input for each.
+    """Return the nonequivalent mutants, with an extra input for each on which it differs from the reference.
 
-    Without extra inputs, returns all mutants and no input.
+    If there are no extra inputs, returns all mutants and no inputs.
     """
-    cases = _confirm_cases(reference, suite, sandbox, seed=seed)
+    cases = _make_extra_cases(reference, suite, sandbox, seed=seed)
     if not cases:
         return list(unkilled), []
-    further = replace(suite, cases=tuple(cases))
-    wrong: list[Mutant] = []
-    differing: list[Case] = []
-    judgements = sandbox.judge_many([(Program(mutant.source), further) for mutant in unkilled])
+    extra_suite = replace(suite, cases=tuple(cases))
+    survivors: list[Mutant] = []
+    missed: list[Case] = []
+    judgements = sandbox.judge_many([(Program(mutant.source), extra_suite) for mutant in unkilled])
     for mutant, judgement in zip(unkilled, judgements, strict=True):
         if not judgement.accepted:
-            wrong.append(mutant)
-            differing.append(cases[len(judgement.cases) - 1])
-    return wrong, differing
+            survivors.append(mutant)
+            missed.append(cases[len(judgement.cases) - 1])
+    return survivors, missed
 
 
-def _confirm_cases(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
-    """Return the extra inputs on which the reference gives the same output twice, with these outputs."""
+def _make_extra_cases(reference: Program, suite: Suite, sandbox: MeteredSandbox, *, seed: int) -> list[Case]:
+    """Return the extra inputs for which the reference gives the same output twice, with these outputs."""
     inputs = generate_extra_inputs(suite, seed=seed)
     cases = list(collect_outputs(reference, inputs, suite, sandbox))
     if not cases:
         return []
     again = sandbox.judge(reference, replace(suite, cases=tuple(cases)), run_all=True)
-    return [case for case, judged in zip(cases, again.cases, strict=False) if judged.verdict is Verdict.ACCEPTED]
+    return [case for case, result in zip(cases, again.cases, strict=False) if result.verdict is Verdict.ACCEPTED]

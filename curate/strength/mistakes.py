@@ -1,12 +1,12 @@
-"""The mistakes that make a right program wrong, one function for each kind. A kind has the name of its function.
+"""The mutation operators, one function for each kind of mistake. A kind has the name of its function.
 
-Each function yields replacements of a node, without changing it. The new nodes may share children with the original.
+Each function yields replacements for a node, without changing it. They may share children with the node.
 """
 
 import ast
 from collections.abc import Callable, Iterator
 
-# Replacements of each comparison, which put a boundary value on the wrong side or reverse the comparison.
+# Replacements of each comparison operator, which exclude or include a boundary value or reverse the comparison.
 _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.Gt),
     ast.LtE: (ast.Lt, ast.GtE),
@@ -44,11 +44,11 @@ _FUNCTIONS = {
     "floor": "ceil",
     "ceil": "floor",
 }
-_MIN_LARGE = 1000  # an off-by-one rarely matters above this, but a much smaller number does
+_MIN_LARGE = 1000  # larger numbers are divided by this, because a difference of one rarely matters
 
 
 def off_by_one(node: ast.AST) -> Iterator[ast.AST]:
-    """One too many or one too few, in bounds of ranges and slices, in indices, or in the iterations of a loop."""
+    """A difference of one in a bound of a range or slice, in an index, or in the number of iterations of a loop."""
     match node:
         case ast.Call(func=ast.Name(id="range"), args=[stop], keywords=[]):
             for arguments in ([_shift(stop, 1)], [_shift(stop, -1)], [ast.Constant(1), stop]):
@@ -80,7 +80,7 @@ def _shift(value: ast.expr, by: int) -> ast.expr:
 
 
 def comparison(node: ast.AST) -> Iterator[ast.AST]:
-    """A comparison with a boundary value on the wrong side, or a reversed comparison."""
+    """A comparison that wrongly includes or excludes a boundary value, or a reversed comparison."""
     if isinstance(node, ast.Compare):
         for i, operator in enumerate(node.ops):
             for other in _COMPARISONS[type(operator)]:
@@ -88,7 +88,7 @@ def comparison(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def dropped_branch(node: ast.AST) -> Iterator[ast.AST]:
-    """A forgotten case: a branch that runs always or never, or a missing condition."""
+    """A branch that always or never runs, or a missing condition."""
     match node:
         case ast.If(body=body, orelse=orelse):
             for taken in (False, True):
@@ -120,7 +120,7 @@ def swapped_operator(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _has_text(*operands: ast.expr) -> bool:
-    """Return whether an operand is text or a list. These lack most operators, so a mutant would fail every test."""
+    """Return whether an operand is text or a list, which lack most operators, so the mutant would fail every test."""
     return any(
         isinstance(operand, ast.JoinedStr | ast.List | ast.ListComp)
         or (isinstance(operand, ast.Constant) and isinstance(operand.value, str | bytes))
@@ -129,9 +129,9 @@ def _has_text(*operands: ast.expr) -> bool:
 
 
 def dropped_statement(node: ast.AST) -> Iterator[ast.AST]:
-    """A forgotten line, such as a call of `append` or `sort`, a `break` or a `continue`.
+    """A missing statement, such as a call of `append` or `sort`, a `break` or a `continue`.
 
-    Calls of print stay, because any test rejects a program without output.
+    Excludes calls of print, because any test rejects a program without output.
     """
     match node:
         case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
@@ -147,7 +147,7 @@ def dropped_statement(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def constant(node: ast.AST) -> Iterator[ast.AST]:
-    """A wrong number or text, or a bound too small for the largest inputs."""
+    """A wrong number or text, or a number that is too small for the largest inputs."""
     match node:
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
@@ -171,7 +171,7 @@ def early_return(node: ast.AST) -> Iterator[ast.AST]:
             for i, statement in enumerate(work):
                 changed: ast.stmt
                 match statement:
-                    # The return statement is indented one level too far.
+                    # Adds the return statement one level too deep.
                     case ast.For(body=body) if not _has_final_jump(body):
                         changed = ast.For(statement.target, statement.iter, [*body, end], statement.orelse, lineno=0)
                     case ast.If(test=test, body=body, orelse=orelse) if not _has_final_jump(body):
@@ -186,7 +186,7 @@ def _has_final_jump(body: list[ast.stmt]) -> bool:
     return isinstance(body[-1], ast.Return | ast.Break | ast.Continue | ast.Raise)
 
 
-# In this order, one mistake of each kind is chosen in turn.
+# The order in which `generate_mutants` makes one mistake of each kind in turn.
 KINDS: tuple[Callable[[ast.AST], Iterator[ast.AST]], ...] = (
     off_by_one,
     comparison,

@@ -83,7 +83,7 @@ def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path):
         ),
         (SOURCE + "[difficulty]\nband = '0:1'", "difficulty: the field models is missing"),
         (SOURCE + "[[exports]]\nto = 'tlr'", "[exports]: to = 'tlr' is not one of jsonl, trl"),
-        (SOURCE + "[[exports]]\nto = 'trl'\n[[exports]]\nto = 'trl'", "name = 'trl' is given twice"),
+        (SOURCE + "[[exports]]\nto = 'trl'\n[[exports]]\nto = 'trl'", "name = 'trl' is repeated"),
         (SOURCE + "[[exports]]\nto = 'trl'\nname = '../x'", "not a folder name"),
         (SOURCE + "[[exports]]\nto = 'trl'\ninclude = ['all']", "[exports]: only unverified, suspects"),
         ("[build]\nmin_tests = 3", "no source. Write [[sources]]"),

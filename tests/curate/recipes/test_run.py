@@ -74,11 +74,11 @@ def sampled(dataset, section, sandbox):
         write_solve_rates(dataset, model, {id: min(int(id.rpartition("/")[2]), 8) for id in ids(dataset)})
 
 
-def steps(folder, measure=sampled, **options):
+def steps(folder, sample_models=sampled, **options):
     recipe = read_recipe(str(folder / "recipe.toml"))
     return [
         (step.name, str(step.folder.relative_to(folder / "out")))
-        for step in run(recipe, folder / "out", sandbox=SandboxOptions(), measure=measure, **options)
+        for step in run(recipe, folder / "out", sandbox=SandboxOptions(), sample_models=sample_models, **options)
     ]
 
 
@@ -127,7 +127,7 @@ def test_the_manifest_of_each_step_has_the_recipe_up_to_it(folder):
         "parts/train": ["sources", "build", "against", "difficulty", "filter", "split"],
     }
     again = read_recipe(str(out / "parts" / "train" / "manifest.json"))
-    for step in run(again, folder / "again", sandbox=SandboxOptions(), measure=sampled):
+    for step in run(again, folder / "again", sandbox=SandboxOptions(), sample_models=sampled):
         before = out / step.folder.relative_to(folder / "again")
         assert read_manifest(step.folder).content_hash == read_manifest(before).content_hash
 
@@ -136,14 +136,14 @@ def test_a_finished_recipe_is_left_as_it_is_and_a_change_makes_only_what_follows
     out = folder / "out"
     steps(folder)
     before = times(out)
-    steps(folder, measure=lambda *arguments: None)
+    steps(folder, sample_models=lambda *arguments: None)
     assert times(out) == before
     (folder / "recipe.toml").write_text(RECIPE.replace("n_tests >= 6", "n_tests >= 7"))
     with pytest.raises(CurateError, match="filtered holds a dataset made from another plan.*add --overwrite"):
-        steps(folder, measure=lambda *arguments: None)
+        steps(folder, sample_models=lambda *arguments: None)
     assert times(out) == before
     (folder / "recipe.toml").write_text(RECIPE.replace("n_tests >= 6", "n_tests <= 6"))
-    steps(folder, measure=lambda *arguments: None, overwrite=True)
+    steps(folder, sample_models=lambda *arguments: None, overwrite=True)
     changed = {path.relative_to(out).parts[0] for path, time in times(out).items() if before.get(path) != time}
     assert changed == {"filtered", "parts", "exports"}
     assert sorted(numbers(out / "filtered")) == [1, 4, 6, 7]
@@ -157,7 +157,7 @@ def test_a_recipe_that_was_stopped_goes_on_with_the_step_that_is_missing(folder)
         raise Stop
 
     with pytest.raises(Stop):
-        steps(folder, measure=stopping)
+        steps(folder, sample_models=stopping)
     built = times(folder / "out" / "dataset")
     assert not (folder / "out" / "band").exists()
     steps(folder)
@@ -167,7 +167,7 @@ def test_a_recipe_that_was_stopped_goes_on_with_the_step_that_is_missing(folder)
     shutil.rmtree(folder / "out" / "parts" / "validation")
     shutil.rmtree(folder / "out" / "exports")
     before = times(folder / "out" / "parts" / "train")
-    steps(folder, measure=lambda *arguments: None)
+    steps(folder, sample_models=lambda *arguments: None)
     assert times(folder / "out" / "parts" / "train") == before
     assert len(numbers(folder / "out" / "parts" / "validation")) == 3
 

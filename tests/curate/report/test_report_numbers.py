@@ -15,8 +15,8 @@ from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
 from curate.manifest import SourceCounts
 from curate.report.histogram import COUNT_EDGES, SHARE_EDGES, compute_histograms, trim_empty_ends
-from curate.report.numbers import build_funnel_section, compute_report
 from curate.report.report_files import load_duplicate_section, refresh_report
+from curate.report.statistics import build_funnel_section, compute_report
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,9 @@ def test_a_path_steps_into_each_object_of_a_list(tmp_path):
 def test_solutions_that_are_objects_are_refused_with_the_path_to_write(tmp_path, wrap):
     row = ROW | {"code": wrap({"lang": "py", "text": SUM})}
     (rejection,) = read_rows(tmp_path, [row], FIELDS | {"solutions": "code"})
-    assert rejection.detail == "solutions are objects with lang, text. Name one of these, such as code.lang"
+    assert (
+        rejection.detail == "solutions are objects with lang, text. Write the path of one of these, such as code.lang"
+    )
     (problem,) = read_rows(tmp_path, [row], FIELDS | {"solutions": "code.text", "language": "code.lang"})
     assert problem.solutions == (Program(SUM),)
 
@@ -90,7 +92,7 @@ def test_solutions_that_are_objects_are_refused_with_the_path_to_write(tmp_path,
 def test_a_statement_that_is_no_text_is_a_rejection(tmp_path):
     row = ROW | {"q": [{"role": "user", "content": words(0)}]}
     (rejection,) = read_rows(tmp_path, [row], FIELDS | {"statement": "q.content"})
-    assert "statement is not a text. Name one of its elements" in rejection.detail
+    assert "statement is not a text. Write the path of an element" in rejection.detail
 
 
 def test_public_tests_come_first_and_are_counted(tmp_path):
@@ -191,16 +193,18 @@ def test_a_row_that_cannot_be_read_is_a_rejection_and_the_rest_is_read(tmp_path,
 @pytest.mark.parametrize(
     ("fields", "options", "message"),
     [
-        pytest.param({"statement": "q", "tests": "t", "input": "in"}, {}, "no field input. Fields are id,", id="field"),
+        pytest.param(
+            {"statement": "q", "tests": "t", "input": "in"}, {}, "unknown field input. Fields are id,", id="field"
+        ),
         pytest.param({"tests": "t"}, {}, "needs statement", id="no statement"),
-        pytest.param({"statement": "q"}, {}, "needs tests, or both inputs and outputs, or at least", id="no tests"),
+        pytest.param({"statement": "q"}, {}, "needs tests, both inputs and outputs, solutions,", id="no tests"),
         pytest.param({"statement": "q", "inputs": "in"}, {}, "either tests or both", id="no outputs"),
         pytest.param(FIELDS | {"public_tests": "t"}, {}, "needs tests in addition to public_tests", id="public tests"),
         pytest.param(FIELDS | {"tests": "t"}, {}, "either tests or both", id="tests twice"),
         pytest.param(FIELDS, {"license": "mit"}, "unknown option license. Options are fields, licence", id="option"),
         pytest.param(FIELDS, {"checker": "fuzzy"}, "Choose one of any_of, codeforces, exact", id="checker"),
         pytest.param(FIELDS, {"time_unit": "hours"}, "Choose one of s, ms", id="unit"),
-        pytest.param(FIELDS, {"language": 3}, "language must be text", id="language"),
+        pytest.param(FIELDS, {"language": 3}, "language must be a string", id="language"),
     ],
 )
 def test_a_wrong_mapping_is_an_error_that_says_what_to_write(tmp_path, fields, options, message):
@@ -231,7 +235,7 @@ def test_any_number_of_mappings_are_read_each_under_a_name_of_its_own(tmp_path):
     rejected = load_dataset(str(tmp_path / "out"), "rejected", split="train", cache_dir=str(tmp_path / "cache"))
     assert [(row["id"], row["source"]) for row in rejected] == [("ours/1", "ours"), ("theirs-2/1", "theirs-2")]
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "| Data of your own (ours) | licence 0 | rows.jsonl |" in card
+    assert "| Your own data (ours) | licence 0 | rows.jsonl |" in card
 
 
 def test_a_mapping_cannot_have_the_name_of_a_source(tmp_path):
@@ -272,7 +276,7 @@ def test_assertions_are_read_with_the_code_that_belongs_to_them(tmp_path):
     assert problem.tests.cases == (Case("add(1, 2)", "3"), Case(ASSERTS[1], ""), Case(ASSERTS[2], ""))
     assert problem.tests.checker == "python"
     (rejection,) = read_rows(tmp_path, [row], fields, checker="floats")
-    assert "no checker floats" in rejection.detail
+    assert "so the checker floats cannot be used" in rejection.detail
 
 
 def test_a_missing_column_is_named(tmp_path):

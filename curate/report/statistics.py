@@ -15,15 +15,16 @@ from curate.manifest import Manifest, SelectedBand, SourceCounts
 from curate.report.duplicate_section import DuplicateSection, rebuild_duplicate_section
 from curate.report.histogram import COUNT_EDGES, SECONDS_EDGES, SHARE_EDGES, compute_histograms, trim_empty_ends
 
-Numbers = dict[str, Any]
+Statistics = dict[str, Any]
 STAGES = ("parse", "filter", "verify", "dedup", "decontaminate", "strength", "difficulty")
-_BATCH_ROWS = 256  # of evidence, whose rows have texts
+_BATCH_ROWS = 256  # rows of evidence in memory; they contain texts
 _N_BORDERLINE = 5
 _N_EXAMPLES = 3
 _N_TIGHTEST = 5
-_TEXT_CHARACTERS = 1500  # of each text, which limits the size of the page
-_MAX_STEPS = 32  # bars; with more samples, a bar has the counts of several shares
-_STAGES_WITH_OWN_SECTIONS = ("dedup", "decontaminate", "difficulty")  # stages whose rejections have their own sections
+_TEXT_CHARACTERS = 1500  # maximum of each text, to limit the size of the page
+_MAX_STEPS = 32  # maximum number of bars for solve rates; with more samples, a bar counts several shares
+# Stages with sections of their own, so without evidence.
+_STAGES_WITH_OWN_SECTIONS = ("dedup", "decontaminate", "difficulty")
 _HIT_COLUMNS = ("row", "id", "set", "item", "rule", "score", "span", "verdict")
 _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"
 _EDGES = {"n_tests": COUNT_EDGES, "test_strength": SHARE_EDGES, _SLOWEST: SECONDS_EDGES, _LIMIT: SECONDS_EDGES}
@@ -33,7 +34,7 @@ _TIGHTEST = f"""
 """
 _REJECTIONS = "SELECT stage, reason, cause, source, count(*) AS n FROM rows GROUP BY ALL ORDER BY ALL"
 _SOLVE_RATES = "SELECT model, n, n_correct, count(*) AS problems FROM rows GROUP BY ALL ORDER BY ALL"
-# The shortest examples of each cause, first those with executed solutions.
+# The shortest examples of each cause, beginning with those whose solutions were executed.
 _EXAMPLES = f"""
     SELECT stage, reason, cause, count(*) AS n, arg_min(rows, {{
         'unexecuted': test IS NULL,
@@ -41,7 +42,7 @@ _EXAMPLES = f"""
         'id': id}}, {_N_EXAMPLES}) AS examples
     FROM rows WHERE stage NOT IN {_STAGES_WITH_OWN_SECTIONS} GROUP BY ALL
 """
-# The least similar removed rows, and the most similar kept rows.
+# The removed rows with the lowest scores, and the kept rows with the highest.
 _BORDERLINE = f"""
     SELECT set, verdict, arg_min({{'id': id, 'item': item, 'rule': rule, 'score': score, 'span': span}}, {{
         'score': if(verdict = 'removed', score, -score), 'row': row, 'item': item}}, {_N_BORDERLINE}) AS hits
@@ -49,16 +50,16 @@ _BORDERLINE = f"""
 """
 
 
-def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Numbers:
+def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Statistics:
     """Compute the statistics of a dataset. Sections without data are None or empty.
 
-    duplicates: the section computed by the build; None if unknown
+    duplicates: the section on duplicates from the build; None if unknown
 
     Raises CurateError for a damaged file.
     """
     manifest = dataset.manifest
     options = manifest.plan.configuration
-    columns = _compute_column_numbers(dataset)
+    columns = _compute_column_statistics(dataset)
     rejections = _build_rejection_section(dataset)
     strength = manifest.build and manifest.build.strength
     return {
@@ -70,24 +71,24 @@ def compute_report(dataset: Dataset, duplicates: DuplicateSection | None) -> Num
         "test_strength": _build_test_strength_section(columns, options.get("min_test_strength")),
         "mutants": to_json(strength),
         "reference_time": _build_reference_time_section(dataset, columns),
-        "solve_rates": _solve_rate_section(dataset, manifest.solve_rate),
+        "solve_rates": _build_solve_rate_section(dataset, manifest.solve_rate),
         "duplicates": to_json(duplicates or rebuild_duplicate_section(rejections, options.get("dedup"))),
         "contamination": _build_contamination_section(dataset),
     }
 
 
-def _compute_column_numbers(dataset: Dataset) -> dict[str, Any]:
-    """Return histograms and sums of the existing columns. Excludes math questions."""
-    present = dataset.read_columns("data")
-    edges = {name: of_column for name, of_column in _EDGES.items() if name in present}
-    further = ["count(*) FILTER (test_strength = 1) AS n_whole"] if "test_strength" in present else []
-    if "multi_answer_suspect" in present:
-        further.append("count(*) FILTER (multi_answer_suspect) AS multi_answer_suspects")
+def _compute_column_statistics(dataset: Dataset) -> dict[str, Any]:
+    """Return histograms and counts of the columns that the dataset has. Excludes math problems."""
+    columns = dataset.read_columns("data")
+    edges = {name: of_column for name, of_column in _EDGES.items() if name in columns}
+    aggregates = ["count(*) FILTER (test_strength = 1) AS n_whole"] if "test_strength" in columns else []
+    if "multi_answer_suspect" in columns:
+        aggregates.append("count(*) FILTER (multi_answer_suspect) AS multi_answer_suspects")
     if not edges:
         return {}
-    where = "expected_answer = ''" if "expected_answer" in present else "true"
-    names = present & {*edges, "multi_answer_suspect", "expected_answer"}
-    return compute_histograms(read_table(dataset, "data", sorted(names)), edges, further, where)
+    where = "expected_answer = ''" if "expected_answer" in columns else "true"
+    names = columns & {*edges, "multi_answer_suspect", "expected_answer"}
+    return compute_histograms(read_table(dataset, "data", sorted(names)), edges, aggregates, where)
 
 
 def _build_dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,18 +107,18 @@ def _build_dataset_section(manifest: Manifest, columns: Mapping[str, Any]) -> di
     }
 
 
-def _build_test_strength_section(columns: Mapping[str, Any], least: float | None) -> dict[str, Any] | None:
+def _build_test_strength_section(columns: Mapping[str, Any], min_strength: float | None) -> dict[str, Any] | None:
     strength = columns.get("test_strength")
-    return strength and {**strength, "n_whole": columns["n_whole"], "least": least}
+    return strength and {**strength, "n_whole": columns["n_whole"], "least": min_strength}
 
 
 def build_funnel_section(counts: Mapping[str, SourceCounts]) -> dict[str, Any]:
     """Return for each source the numbers of rows read, remaining after each stage, and kept.
 
-    Only stages with rejections are listed, custom ones last. `verified` is None for datasets that curate did not build.
+    Lists only the stages with rejections, custom ones last. `verified` is None for datasets that curate did not build.
     """
-    occurring = {stage for count in counts.values() for stage in count.rejected}
-    stages = [*(stage for stage in STAGES if stage in occurring), *sorted(occurring.difference(STAGES))]
+    rejecting = {stage for count in counts.values() for stage in count.rejected}
+    stages = [*(stage for stage in STAGES if stage in rejecting), *sorted(rejecting.difference(STAGES))]
     return {
         "stages": stages,
         "sources": {source: _build_source_funnel(count, stages) for source, count in counts.items()},
@@ -133,7 +134,7 @@ def _build_source_funnel(count: SourceCounts, stages: list[str]) -> dict[str, An
 
 
 def _build_rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
-    """Return an entry for each stage, reason and cause, by stage and then by frequency."""
+    """Return an entry for each stage, reason and cause, sorted by stage, then by frequency."""
     names = ("stage", "reason", "cause", "source")
     by_cause: dict[tuple[str, str, str], dict[str, int]] = {}
     if dataset.read_columns("rejected").issuperset({*names} - {"cause"}):
@@ -153,11 +154,11 @@ def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _build_contamination_section(dataset: Dataset) -> dict[str, Any]:
-    """Return for each evaluation set its counts in the manifest, and the hits closest to the thresholds."""
+    """Return for each evaluation set its counts in the manifest, and the hits closest to the threshold."""
     hits: dict[tuple[str, str], list[dict[str, Any]]] = {}
     if dataset.read_columns("contamination").issuperset(_HIT_COLUMNS):
-        found = query(_BORDERLINE, rows=read_table(dataset, "contamination", _HIT_COLUMNS))
-        hits = {(row["set"], row["verdict"]): row["hits"] for row in found}
+        rows = query(_BORDERLINE, rows=read_table(dataset, "contamination", _HIT_COLUMNS))
+        hits = {(row["set"], row["verdict"]): row["hits"] for row in rows}
     return {
         name: {
             **{key: getattr(count, key) for key in ("items", "rows", "removed", "removal_rate")},
@@ -173,7 +174,7 @@ def _build_contamination_section(dataset: Dataset) -> dict[str, Any]:
 
 
 def _build_evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
-    """Return an entry for each stage, reason and cause, with the number of its rows and examples."""
+    """Return an entry for each stage, reason and cause, with its number of rows and some examples."""
     if not dataset.read_columns(EVIDENCE).issuperset(EVIDENCE_COLUMNS):
         return []
     rows = query(_EXAMPLES, rows=read_table(dataset, EVIDENCE, list(EVIDENCE_COLUMNS), rows=_BATCH_ROWS))
@@ -208,7 +209,7 @@ def _truncate(text: str) -> str:
 def _build_reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return histograms of times and limits with the same edges, and the problems closest to their limits.
 
-    Returns None for a dataset without these columns.
+    Returns None if the dataset lacks these columns.
     """
     if _SLOWEST not in columns or _LIMIT not in columns:
         return None
@@ -217,32 +218,32 @@ def _build_reference_time_section(dataset: Dataset, columns: Mapping[str, Any]) 
     return {"slowest": slowest, "limit": limit, "tightest": tightest}
 
 
-def _solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
-    """Return an entry for each model in `difficulty/`, by name.
+def _build_solve_rate_section(dataset: Dataset, selected_band: SelectedBand | None) -> list[dict[str, Any]]:
+    """Return an entry for each model in `difficulty/`, sorted by name.
 
-    selected_band: the band of the dataset's problems; None for no selection
+    selected_band: the band by which the problems were selected; None if they were not
 
-    Shares are i / steps, where `steps` is the most frequent number of samples. `counts` has the number of problems
-    nearest to each share.
+    `steps` is the most frequent number of samples. Item i of `counts` is the number of problems with solve rates
+    nearest to i / steps.
     """
     names = ("model", "n", "n_correct")
     if not dataset.read_columns("difficulty").issuperset(names):
         return []
-    counted: dict[str, dict[tuple[int, ...], int]] = {}
+    counts: dict[str, dict[tuple[int, ...], int]] = {}
     for row in query(_SOLVE_RATES, rows=read_table(dataset, "difficulty", names)):
-        counted.setdefault(row["model"], {})[row["n"], row["n_correct"]] = row["problems"]
-    filtered = selected_band.models if selected_band else ()
+        counts.setdefault(row["model"], {})[row["n"], row["n_correct"]] = row["problems"]
+    models = selected_band.models if selected_band else ()
     band = tuple(float(end) for end in selected_band.band.split(":")) if selected_band else (0.0, 1.0)
     return [
-        _solve_rates_of_model(model, of_model, band if model in filtered else None)
-        for model, of_model in counted.items()
+        _build_model_entry(model, of_model, band if model in models else None) for model, of_model in counts.items()
     ]
 
 
-def _solve_rates_of_model(
-    model: str, counted: dict[tuple[int, ...], int], band: tuple[float, ...] | None
+def _build_model_entry(
+    model: str, n_problems: dict[tuple[int, ...], int], band: tuple[float, ...] | None
 ) -> dict[str, Any]:
-    scored = {pair: rows for pair, rows in counted.items() if pair[0]}
+    """Return the solve rates of a model. n_problems: numbers of problems by (n, n_correct)"""
+    scored = {pair: rows for pair, rows in n_problems.items() if pair[0]}
     samples: Counter[int] = Counter()
     for (n, _), rows in scored.items():
         samples[n] += rows
@@ -251,23 +252,23 @@ def _solve_rates_of_model(
     for (n, n_correct), rows in scored.items():
         counts[_find_nearest_step(n_correct, n, steps)] += rows
     low, high = band or (0.0, 1.0)
-    inside = sum(rows for (n, right), rows in scored.items() if low <= right / n <= high)
+    inside = sum(rows for (n, n_correct), rows in scored.items() if low <= n_correct / n <= high)
     return {
         "model": model,
         "n": sum(scored.values()),
-        "unknown": sum(counted.values()) - sum(scored.values()),
+        "unknown": sum(n_problems.values()) - sum(scored.values()),
         "steps": steps,
         "counts": counts,
-        "never": sum(rows for (_, right), rows in scored.items() if right == 0),
-        "always": sum(rows for (n, right), rows in scored.items() if right == n),
-        "mean": sum(rows * right / n for (n, right), rows in scored.items()) / max(sum(scored.values()), 1),
+        "never": sum(rows for (_, n_correct), rows in scored.items() if n_correct == 0),
+        "always": sum(rows for (n, n_correct), rows in scored.items() if n_correct == n),
+        "mean": sum(rows * n_correct / n for (n, n_correct), rows in scored.items()) / max(sum(scored.values()), 1),
         "band": list(band) if band else None,
         "in_band": inside if band else None,
     }
 
 
-def _find_nearest_step(right: int, n: int, steps: int) -> int:
-    """Return the nearest step. With several steps, only problems never or always solved have the first or the last."""
-    if right in (0, n):
-        return 0 if right == 0 else steps
-    return min(max(round(right / n * steps), 1), steps - 1) if steps > 1 else round(right / n)
+def _find_nearest_step(n_correct: int, n: int, steps: int) -> int:
+    """Return the step nearest to a solve rate. Only rates of 0 and 1 get the first and last of several steps."""
+    if n_correct in (0, n):
+        return 0 if n_correct == 0 else steps
+    return min(max(round(n_correct / n * steps), 1), steps - 1) if steps > 1 else round(n_correct / n)
