@@ -59,12 +59,9 @@ def replace_locations(
     The options and windows of the recipe remain valid unless the new ones override them. Raises CurateError for a
     source or set that the recipe lacks.
     """
-    for kind, new_entries, entries in (
-        ("source", sources, recipe.sources),
-        ("evaluation set", against, recipe.against),
-    ):
-        names = [entry.name for entry in entries]
-        for entry in new_entries:
+    for kind, new, old in (("source", sources, recipe.sources), ("evaluation set", against, recipe.against)):
+        names = [entry.name for entry in old]
+        for entry in new:
             if entry.name not in names:
                 listed = ", ".join(names) or "none"
                 raise CurateError(f"the recipe has no {kind} {entry.name}, only {listed}. Write it into the recipe.")
@@ -229,9 +226,7 @@ def _check_exports(exports: Sequence[ExportConfig]) -> None:
         if export.to not in list_targets():
             raise ValueError(f"to = {export.to!r} is not one of {', '.join(list_targets())}")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.-]*\w[\w.-]*", name):
-            raise ValueError(
-                f"name = {name!r} is repeated, or is not a folder name; give each export a name of its own"
-            )
+            raise ValueError(f"name = {name!r} is repeated, or not a folder name; give each export a name of its own")
         make_export_options(export)
 
 

@@ -65,9 +65,7 @@ def build_chapters(statistics: Statistics) -> list[Chapter]:
         Chapter("rejections", "Rejected rows", rejected, [_build_rejections(statistics)]),
         Chapter("evidence", "Evidence", evidence, list(_build_evidence(statistics["evidence"]))),
         Chapter("tests", "Tests", tests, [_build_test_counts(statistics["tests"]), strength]),
-        Chapter(
-            "time", "Reference time against limits", time, list(_build_reference_time(statistics["reference_time"]))
-        ),
+        Chapter("time", "Reference time against limits", time, times),
         Chapter("solve-rate", "Solve rate", rate, list(_build_solve_rates(statistics["solve_rates"]))),
         Chapter("duplicates", "Near-duplicates", repeated, list(_build_duplicates(duplicates))),
         Chapter("contamination", "Contamination", sets, [_build_contamination(statistics["contamination"])]),

@@ -12,9 +12,7 @@ TITLE = "AceCode"
 HUB_ID = "TIGER-Lab/AceCode-87K"
 LICENCE = "mit"
 SIZE_DESCRIPTION = "87,149 problems"
-DEFECTS = (
-    "no solutions, so nothing is verified; a model wrote the tests, and those that another model failed are missing"
-)
+DEFECTS = "no solutions, so nothing is verified; a model wrote the tests, without those that another model failed"
 COLUMNS = ("question", "test_cases")
 OPTIONAL = ("id", "source")
 

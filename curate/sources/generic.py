@@ -81,12 +81,10 @@ def select_files(table: TableFiles) -> TableFiles:
     if "public_tests" in fields and "tests" not in fields:
         raise _make_error(
             table,
-            "[fields] needs tests in addition to public_tests. If there are no others, rename public_tests to tests",
+            "[fields] needs tests in addition to public_tests. If there are no others, rename this field to tests",
         )
     if "expected_answer" in fields and (wrong := sorted(fields.keys() & _CODE_FIELDS)):
-        raise _make_error(
-            table, f"[fields] has expected_answer, so its rows are math problems without {', '.join(wrong)}"
-        )
+        raise _make_error(table, f"[fields] has expected_answer, and math problems have no {', '.join(wrong)}")
     if not test_fields and not fields.keys() & {"solutions", "expected_answer"}:
         raise _make_error(table, "[fields] needs tests, both inputs and outputs, solutions, or expected_answer")
     for name, known in (("time_unit", _SECONDS), ("memory_unit", _MEGABYTES), ("checker", checkers.list_names())):

@@ -15,9 +15,7 @@ TITLE = "NuminaMath-1.5"
 HUB_ID = "AI-MO/NuminaMath-1.5"
 LICENCE = "apache-2.0"
 SIZE_DESCRIPTION = "896,215 math problems"
-DEFECTS = (
-    "proofs, choices and several parts among them; answers missing, wrong or to the last part only; figures missing"
-)
+DEFECTS = "proofs, choices, several parts; answers missing, wrong or to the last part only; figures missing"
 COLUMNS = ("problem", "answer")
 OPTIONAL = ("problem_type", "question_type", "problem_is_valid", "solution_is_valid", "source", "synthetic")
 _TYPES = {"proof": "proof", "MCQ": "multiple_choice"}

@@ -18,9 +18,7 @@ TITLE = "TACO"
 HUB_ID = "BAAI/TACO"
 LICENCE = "apache-2.0"
 SIZE_DESCRIPTION = "25,443 training and 1,000 test problems"
-DEFECTS = (
-    "solutions missing, wrong, in Python 2 or C++; tests empty or truncated; images missing; several right answers"
-)
+DEFECTS = "solutions missing, wrong, in Python 2 or C++; tests missing or truncated; no images; several right answers"
 COLUMNS = ("question", "solutions", "input_output")
 OPTIONAL = "starter_code difficulty name source tags url time_limit date picture_num memory_limit".split()
 

@@ -141,7 +141,7 @@ def test_foreign_files_in_the_folder_are_never_replaced(dataset, tmp_path):
     assert result.exit_code == 1
     assert "is not an export" in result.stderr
     result = invoke(dataset, "jsonl", dataset / "jsonl")
-    assert "lies inside it" in result.stderr
+    assert "is inside it" in result.stderr
 
 
 def test_an_export_that_fails_leaves_the_earlier_one(dataset, tmp_path):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curate.report.charts import HEIGHT, compute_layout
-from curate.report.sections import _solve_rate, format_range, locate_on_axis
+from curate.report.sections import _build_solve_rate, format_range, locate_on_axis
 from curate.text.document import Chart
 
 
@@ -57,7 +57,7 @@ def test_a_band_without_any_bar_is_not_shaded():
     rates |= {"never": 1, "always": 1, "unknown": 0, "in_band": 0}
 
     def band(rates):
-        (chart,) = _solve_rate(rates).blocks
+        (chart,) = _build_solve_rate(rates).blocks
         return compute_layout(chart).band
 
     assert band(rates) is None

@@ -94,7 +94,7 @@ def test_deepscaler_and_a_mapping_read_questions_likewise(tmp_path):
 def test_a_mapping_with_an_answer_and_tests_is_an_error(tmp_path):
     path = write_jsonl(tmp_path / "own.jsonl", [{"prompt": ASKED, "answer": 4, "tests": []}])
     fields = {"statement": "prompt", "expected_answer": "answer", "tests": "tests"}
-    with pytest.raises(CurateError, match="rows are math problems without tests"):
+    with pytest.raises(CurateError, match="math problems have no tests"):
         generic.select_files(locate({"location": str(path), "fields": fields}))
 
 
