@@ -1,11 +1,11 @@
 """Rewards of completions. They use the sandbox, but neither curation nor training.
 
 reward          Completion, Task and Reward: the interface of all rewards
-errors          exceptions that callers may have to catch
+errors          exceptions of rewards
 
 Rewards:
-code            tests of the program in the completion: all passed, or the passed share
-mathematics     the final answer to a math question
+code            whether the program in the completion passes all tests, or the share that it passes
+mathematics     whether the final answer to a math problem is right
 form            required tags, and penalties for the length
 weighted        the weighted sum of several rewards
 
@@ -15,7 +15,7 @@ extract/            the program in a completion
 case_selection      the selection of the tests to run
 async_rewards       concurrent scoring of completions
 math_comparison     the comparison of two answers, a program in the sandbox
-process_singletons  one sandbox and one code reward per process, and the limit of unknown rewards
+process_singletons  one sandbox and one code reward per process, and the maximum number of unknown rewards
 
 For other trainers:
 trl             reward functions for TRL

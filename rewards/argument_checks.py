@@ -1,4 +1,4 @@
-"""Checks of the arguments of a reward. The errors name the parameter and its valid values."""
+"""Checks of the arguments of rewards. The errors have the name of the parameter and its valid values."""
 
 import math
 from numbers import Real
@@ -6,7 +6,7 @@ from typing import SupportsIndex
 
 
 def check_int(name: str, value: object, *, minimum: int = 1) -> None:
-    """Raise TypeError unless the value is a whole number, and ValueError if it is below `minimum`."""
+    """Raise TypeError unless the value is an integer, and ValueError if it is below `minimum`."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} must be a whole number, not {_describe(value)}")
     if value.__index__() < minimum:
@@ -23,19 +23,17 @@ def check_number(name: str, value: object, *, above: float = -math.inf) -> None:
 
 
 def check_str(name: str, value: object) -> None:
-    """Raise TypeError unless the value is text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, not {_describe(value)}")
 
 
 def check_bool(name: str, value: object) -> None:
-    """Raise TypeError unless the value is True or False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} must be True or False, not {_describe(value)}")
 
 
 def check_callable(name: str, value: object, example: str) -> None:
-    """Raise TypeError unless the value is callable; the message suggests `example`."""
+    """Raise TypeError unless the value is callable. example: a valid argument, for the message"""
     if not callable(value):
         raise TypeError(f"{name} must be a reward, such as {example}, not {_describe(value)}")
 

@@ -19,7 +19,7 @@ from rewards.argument_checks import check_callable, check_int, check_number
 from rewards.reward import SCORING_TIMEOUT, Completion, Reward, RewardCallable, Task
 from sandbox.closeable import Closeable
 
-_MAX_CONCURRENT = 64  # a few per worker, so none is idle while identical programs wait for each other
+_MAX_CONCURRENT = 64  # several per worker, since threads with identical programs share one judgement
 _MAX_SECONDS = 3600.0
 
 
@@ -31,11 +31,11 @@ class _ScoringRequest:
 
 
 class AsyncRewards(Closeable):
-    """Threads that score completions.
+    """A thread pool that scores completions.
 
     reward           the reward, which all threads call
-    max_concurrent   maximum number of completions scored at once; for a cluster or a service, about three times its
-                     workers
+    max_concurrent   maximum number of completions to score concurrently; for a cluster or a service, about three times
+                     the number of its workers
     timeout_seconds  maximum time from submit() to the reward; then the reward is unknown, with the verdict `late`
 
     Every future completes: with the reward, its exception, the verdict `late`, or CancelledError after close().
@@ -52,13 +52,13 @@ class AsyncRewards(Closeable):
         self._timeout_seconds = timeout_seconds
         self._requests: queue.SimpleQueue[_ScoringRequest | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._open_futures: deque[tuple[float, Future[Reward]]] = deque()  # (deadline, future), by deadline
+        self._open_futures: deque[tuple[float, Future[Reward]]] = deque()  # (deadline, future), the next deadline first
         self._n_threads = 0
         self._closed = False
         _start_thread(self._expire_futures)
 
     def submit(self, completion: Completion, task: Task) -> "Future[Reward]":
-        """Return a future of the reward, without waiting. The future cannot be cancelled.
+        """Enqueue a completion, and return a future of its reward. The future cannot be cancelled.
 
         Raises RuntimeError after close().
         """
@@ -95,7 +95,8 @@ class AsyncRewards(Closeable):
                     _complete(request.future, self._reward(request.completion, request.task))
                 except BaseException as error:
                     _complete(request.future, error)
-            del request  # a waiting thread must not keep a large completion alive
+            # While the thread waits, it must not keep a large completion in memory.
+            del request
 
     def _expire_futures(self) -> None:
         while True:
@@ -114,12 +115,13 @@ class AsyncRewards(Closeable):
 
 
 def _start_thread(run: Callable[[], None]) -> None:
-    # A daemon thread, so a hung reward does not keep the process alive.
+    # A daemon thread, so that a reward that hangs does not block the exit of the process.
     threading.Thread(target=run, daemon=True, name="rewards").start()
 
 
 def _complete(future: "Future[Reward]", outcome: Reward | BaseException) -> None:
-    with contextlib.suppress(InvalidStateError):  # expired or closed
+    # The future may have expired or been cancelled.
+    with contextlib.suppress(InvalidStateError):
         if isinstance(outcome, BaseException):
             future.set_exception(outcome)
         else:

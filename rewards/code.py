@@ -1,6 +1,7 @@
 """DeepCoder's outcome reward: 1.0 if the program in the completion passes every selected test, else 0.0.
 
-It gives no partial credit: a model rewarded for a share of the tests learns to print the outputs shown in the prompt.
+It gives no partial credit, because a model with rewards for some of the tests learns to print the outputs in the
+prompt.
 """
 
 import logging
@@ -18,11 +19,11 @@ from sandbox.concurrency.single_flight import SingleFlightCache
 
 log = logging.getLogger(__name__)
 
-_ATTEMPTS = 3  # attempts to judge a program; the backend retries each
+_ATTEMPTS = 3  # attempts to judge a program, in addition to the retries of the backend
 _FIRST_BACKOFF_SECONDS = 0.2  # before the second attempt; doubled before the third
-_CACHE_SIZE = 10_000  # rewards, of some hundred bytes each
-_MAX_PROGRAM_CHARACTERS = 4 << 20  # as JSON, below the request limit of a service
-_SELECTION_CACHE_SIZE = 32  # tasks; the completions of a group arrive together
+_CACHE_SIZE = 10_000  # rewards, each of a few hundred bytes
+_MAX_PROGRAM_CHARACTERS = 4 << 20  # as JSON, below the maximum request size of a service
+_SELECTION_CACHE_SIZE = 32  # tasks; a trainer scores the completions of a group together
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ class CodeReward:
         program = extract_submission(completion.text, languages, labeled_only=self._labeled_only)
         if program is None:
             return Reward(0.0, TRUNCATED if completion.truncated else NO_CODE)
-        if len(program.source) > _MAX_PROGRAM_CHARACTERS:  # a service would reject it, so the reward would be unknown
+        # A service would reject the request, so the reward would be unknown.
+        if len(program.source) > _MAX_PROGRAM_CHARACTERS:
             return Reward(0.0, COMPILE_ERROR, detail=f"longer than {_MAX_PROGRAM_CHARACTERS:,} characters")
         try:
             selection = self._selection(task.tests, task.strongest_tests, task.time_limit_seconds)
@@ -121,9 +123,11 @@ class CodeReward:
                     return self._report_unknown(SANDBOX_FAILED, error)
                 time.sleep(backoff_seconds)
                 backoff_seconds *= 2
-            except (ValueError, TypeError) as error:  # such as RefereeError; programs raise neither
+            # Only the tests can cause these, such as RefereeError.
+            except (ValueError, TypeError) as error:
                 return self._report_unknown(TESTS_FAILED, error)
-            except Exception as error:  # a defect of the sandbox must not stop training
+            # A defect of the sandbox must not stop training.
+            except Exception as error:
                 log.exception("the sandbox raised an unexpected exception")
                 return self._report_unknown(SANDBOX_FAILED, error)
             else:
@@ -135,7 +139,8 @@ class CodeReward:
 
     def _report_unknown(self, verdict: str, error: Exception) -> Reward:
         warning = f"{verdict}: {error}"
-        if warning != self._last_warning:  # a broken sandbox fails for every completion
+        # A broken sandbox fails in the same way for every completion.
+        if warning != self._last_warning:
             log.warning("the reward of a completion is unknown, %s", warning)
         self._last_warning = warning
         return Reward(None, verdict, detail=str(error))
@@ -144,8 +149,8 @@ class CodeReward:
 class PartialReward(CodeReward):
     """The share of passed tests, from 0.0 to 1.0; otherwise like CodeReward.
 
-    Use it only for analysis. In training, a model soon learns to print the most common output, or the outputs of
-    the statement's examples.
+    Use it only for analysis. In training, a model learns to print the most common output, or the outputs of the
+    examples in the statement.
     """
 
     _run_all = True

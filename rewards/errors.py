@@ -4,7 +4,7 @@ from sandbox import SandboxError
 
 
 class RewardError(Exception):
-    """The base class: a failure that the completion did not cause."""
+    """The base class of failures that the completion did not cause."""
 
 
 class UnknownReward(RewardError, SandboxError):

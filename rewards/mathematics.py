@@ -1,13 +1,13 @@
-"""1.0 if the final answer to a mathematical question equals the expected one, as math-verify compares them, else 0.0.
+"""1.0 if the final answer to a math problem equals the expected one according to math-verify, else 0.0.
 
 The final answer is the last complete `\\boxed{...}` after the thinking. Without one, it is the number in the last
-`\\boxed 33`, or the content of the only pair of `<answer>` tags. A final period is dropped. Both answers are parsed as
-LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
+`\\boxed 33`, or the content of the only `<answer>` element. A final period does not count. math-verify parses both
+answers as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
-An answer whose comparison times out, such as a tower of powers, is wrong. The reward is unknown if the sandbox fails,
-or if the expected answer cannot be parsed and the texts differ.
+If the comparison of an answer times out, such as of a tower of powers, the answer is wrong. The reward is unknown if
+the sandbox fails, or if the expected answer cannot be parsed and the texts differ.
 
-Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has loaded
+Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has imported
 math-verify.
 """
 
@@ -46,14 +46,14 @@ _BOXED = r"\boxed"
 _BRACES = re.compile(r"\\boxed\s*+\{|\\.|[{}]", re.DOTALL)
 _BOXED_NUMBER = re.compile(r"\\boxed[ \t]++([+-]?(?:\d++(?:\.\d++)?+|\.\d++))")
 _MATH_DELIMITERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"))
-_MAX_ANSWER_CHARACTERS = 4096  # no expected answer is longer
+_MAX_ANSWER_CHARACTERS = 4096  # longer answers are wrong without a comparison
 _CACHE_SIZE = 10_000
 _PACKAGE, _MODULE = "math-verify", "math_comparison"
 _SOURCE = Path(math_comparison.__file__).read_text("utf-8")
 _PRELOADED_PROGRAM = Program(f"from {_MODULE} import main\nmain()\n")
 _FULL_PROGRAM = Program(f"{_SOURCE}\nmain()\n")  # for a sandbox that has not preloaded the module
 _CPU_SECONDS = math_comparison.EXPECTED_CPU_SECONDS + math_comparison.CPU_SECONDS + 1
-# The CPU limit stops a slow comparison; the ample wall limit allows for busy machines.
+# The CPU limit stops slow comparisons. The wall limit is larger, for busy machines.
 _LIMITS = Limits(4 * _CPU_SECONDS, _CPU_SECONDS, memory_mb=1024, processes=1, output_kb=64, disk_mb=1)
 _TRIVIAL_ANSWER = "1"  # an answer that is quick to compare
 _RIGHT, _WRONG, _TOO_SLOW = Reward(1.0, ACCEPTED), Reward(0.0, WRONG_ANSWER), Reward(0.0, TIME_LIMIT)
@@ -67,9 +67,9 @@ _shared: WeakValueDictionary[tuple[int, int], Sandbox] = WeakValueDictionary()  
 class MathReward(Closeable):
     """A reward that compares answers in the sandbox. Use it as a context manager, or call close().
 
-    processes   maximum number of concurrent comparisons, in a local sandbox shared by all rewards of this process; by
-                default one per available processor
-    box         another sandbox to use, on any backend. It needs the package math-verify, which each comparison imports
+    processes   maximum number of concurrent comparisons, in a local sandbox that all rewards of this process share;
+                default: one per available CPU
+    box         sandbox to use instead, on any backend. It needs the package math-verify, which each comparison imports
 
     Raises ModuleNotFoundError if math-verify is not installed and, when called, ValueError for a task without an
     expected answer.
@@ -84,7 +84,7 @@ class MathReward(Closeable):
             )
         self._workers = processes or machine.count_cpus()
         self._given_box = box
-        self._boxes: dict[int, Sandbox] = {}  # by process id: a fork cannot use its parent's
+        self._boxes: dict[int, Sandbox] = {}  # by process id, because a forked child cannot use its parent's
         self._slow: set[str] = set()  # expected answers whose parsing times out
         self._rewards: SingleFlightCache[Reward] = SingleFlightCache(_CACHE_SIZE)
 
@@ -118,13 +118,13 @@ class MathReward(Closeable):
             return Reward(None, CHECKER_FAILED, detail=str(error))
 
     def _find_cause(self, expected: str) -> Reward | None:
-        """Return the reward of an answer whose comparison was killed; None if the expected answer is the cause.
+        """Return the reward after a comparison without a result; None if the expected answer is the cause.
 
         Raises SandboxError if even a trivial comparison fails.
         """
         if expected not in self._slow:
-            if (alone := _parse_result(self._run(expected, _TRIVIAL_ANSWER))) is not None:
-                return _UNREADABLE if alone == _UNREADABLE else _TOO_SLOW
+            if (reward := _parse_result(self._run(expected, _TRIVIAL_ANSWER))) is not None:
+                return _UNREADABLE if reward == _UNREADABLE else _TOO_SLOW
             if _parse_result(result := self._run(_TRIVIAL_ANSWER, _TRIVIAL_ANSWER)) != _RIGHT:
                 message = result.stderr[-500:].decode("utf-8", "replace").strip()
                 raise SandboxError(f'the sandbox cannot compare answers; it needs packages=["{_PACKAGE}"]: {message}')
@@ -139,7 +139,7 @@ class MathReward(Closeable):
 
 
 def _parse_result(result: RunResult) -> Reward | None:
-    """Return the reward for the output of a comparison; None if it was killed or has another output."""
+    """Return the reward for the output of a comparison; None if it did not exit normally or has another output."""
     return _REWARDS.get(result.stdout) if (result.outcome, result.exit_code) == (Outcome.EXITED, 0) else None
 
 
@@ -173,8 +173,8 @@ def _find_last_answer(text: str) -> str | None:
 
 
 def _find_last_boxed(text: str) -> str | None:
-    """Return the content of the last box, the outermost one if boxes are nested. An unclosed box does not count."""
-    open_braces: list[int | None] = []  # offset of the content for each open brace of a box; None for other braces
+    """Return the content of the last complete box, the outermost one if boxes are nested; None without a box."""
+    open_braces: list[int | None] = []  # for each open brace, the offset of the content of its box; None without a box
     last: tuple[int, int] | None = None
     for match in _BRACES.finditer(text):
         if match[0] == "{":
@@ -188,7 +188,7 @@ def _find_last_boxed(text: str) -> str | None:
 
 
 def _strip_delimiters(latex: str) -> str:
-    """Strip the box, the math delimiters and the final period that enclose the whole LaTeX."""
+    """Return an answer without its enclosing box and math delimiters, and without its final period."""
     latex = _strip_period(latex)
     if (boxed := _find_last_boxed(latex)) is not None:
         latex = _strip_period(boxed)

@@ -1,4 +1,4 @@
-"""Process-wide sandbox and reward, for trainers that call a plain function."""
+"""One sandbox and one reward per process, for trainers that call a plain function."""
 
 import logging
 import os
@@ -16,14 +16,15 @@ from sandbox import Sandbox, SandboxOptions
 
 log = logging.getLogger(__name__)
 
-URL_VARIABLE = "CURATE_URL"  # of a `curate serve`, which many scoring processes can share
-PACKAGES_VARIABLE = "CURATE_PACKAGES"  # names of packages that programs can import, separated by spaces
-LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # languages of programs, separated by spaces; Python if it is not set
-_MAX_CONCURRENT = 256  # completions, each with a waiting thread
-_MAX_CONSECUTIVE = 50  # unknown rewards
-_WINDOW, _MAX_IN_WINDOW = 200, 100  # rewards, and unknown ones among them
+URL_VARIABLE = "CURATE_URL"  # URL of a `curate serve`, which many scoring processes can share
+PACKAGES_VARIABLE = "CURATE_PACKAGES"  # packages that programs may import, separated by spaces
+LANGUAGES_VARIABLE = "CURATE_LANGUAGES"  # allowed languages of programs, separated by spaces; unset for Python
+_MAX_CONCURRENT = 256  # threads, each with one completion
+_MAX_CONSECUTIVE = 50  # maximum number of consecutive unknown rewards
+_WINDOW, _MAX_IN_WINDOW = 200, 100  # the last rewards, and the maximum number of unknown ones among them
 _lock = threading.RLock()
-_singletons: dict[tuple[int, str], object] = {}  # by process id and name: a fork cannot use its parent's objects
+# By process id and name, because a forked child cannot use its parent's objects.
+_singletons: dict[tuple[int, str], object] = {}
 
 Singleton = TypeVar("Singleton")
 
@@ -31,8 +32,8 @@ Singleton = TypeVar("Singleton")
 class UnknownRewardCounter:
     """A thread-safe counter of unknown rewards.
 
-    A completion may cause a single unknown reward, so it does not stop training. Many indicate that the sandbox or the
-    tests are broken.
+    A completion may cause one unknown reward, which must not stop training. Many unknown rewards indicate that the
+    sandbox or the tests are broken.
     """
 
     def __init__(self) -> None:
@@ -43,13 +44,12 @@ class UnknownRewardCounter:
 
     @property
     def count(self) -> int:
-        """The number of unknown rewards so far."""
         return self._count
 
     def record(self, reward: Reward) -> None:
-        """Count one reward; if it is unknown, log the reason.
+        """Count a reward; if it is unknown, log the reason.
 
-        Raises TooManyUnknownRewards if this reward is unknown, like the last 50 rewards, or 100 of the last 200.
+        Raises TooManyUnknownRewards if the last 50 rewards, or 100 of the last 200, are unknown, including this one.
         """
         unknown = reward.value is None
         with self._lock:
@@ -77,7 +77,7 @@ def _make_error(completions: str, verdict: str, reason: str) -> TooManyUnknownRe
 
 
 def get_shared_sandbox() -> Sandbox:
-    """Return the sandbox of this process. Opens it on first use with `read_options_from_environment`.
+    """Return the sandbox of this process. Opens it on first use, with the options in the environment.
 
     Raises SandboxError if it cannot open a sandbox.
     """
@@ -85,41 +85,41 @@ def get_shared_sandbox() -> Sandbox:
 
 
 def read_options_from_environment() -> SandboxOptions:
-    """Return the options of a sandbox from the environment.
+    """Return the options of a sandbox in the environment variables CURATE_URL and CURATE_PACKAGES.
 
-    CURATE_URL is the URL of a service; if unset, programs run on this machine. CURATE_PACKAGES names packages.
+    Without CURATE_URL, programs run on this machine.
     """
     url, packages = os.environ.get(URL_VARIABLE, ""), os.environ.get(PACKAGES_VARIABLE, "").split()
     return SandboxOptions("http" if url else "local", url, packages=tuple(packages))
 
 
 def get_shared_reward() -> CodeReward:
-    """Return the code reward in the shared sandbox. It runs all tests of a row, because the export has selected them.
+    """Return the code reward of this process, in its shared sandbox.
 
-    CURATE_LANGUAGES names the allowed languages. Raises SandboxError if it cannot open a sandbox, and ValueError for an
-    unknown language.
+    It runs all tests of a row, because the export has selected them. CURATE_LANGUAGES has the allowed languages. Raises
+    SandboxError if it cannot open a sandbox, and ValueError for an unknown language.
     """
     return _get_singleton("reward", CodeReward, _make_code_reward)
 
 
 def get_shared_async_rewards() -> AsyncRewards:
-    """Return the shared code reward for concurrent completions. Raises SandboxError if it cannot open a sandbox."""
+    """Return the thread pool of the shared code reward. Raises SandboxError if it cannot open a sandbox."""
     return _get_singleton(
         "rewards", AsyncRewards, lambda: AsyncRewards(get_shared_reward(), max_concurrent=_MAX_CONCURRENT)
     )
 
 
 def record_and_get_value(reward: Reward) -> float | None:
-    """Return the value of a reward, None if unknown; log and count unknown rewards of this process.
+    """Count a reward, and log it if it is unknown. Return its value; None if unknown.
 
-    Raises TooManyUnknownRewards, a SandboxError, after many unknown rewards.
+    Raises TooManyUnknownRewards, a SandboxError, after many unknown rewards in this process.
     """
     _get_counter().record(reward)
     return reward.value
 
 
 def get_unknown_count() -> int:
-    """Return the number of unknown rewards of this process."""
+    """Return the number of unknown rewards in this process so far."""
     return _get_counter().count
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rewards.argument_checks import check_int, check_number, check_str
 from sandbox import Suite, Verdict
 
-# Verdicts on programs are the values of sandbox.Verdict. These four also occur without the sandbox:
+# Verdicts on programs are the values of sandbox.Verdict. Rewards may give these four without the sandbox:
 ACCEPTED = Verdict.ACCEPTED.value
 WRONG_ANSWER = Verdict.WRONG_ANSWER.value
 TIME_LIMIT = Verdict.TIME_LIMIT.value
@@ -33,7 +33,7 @@ class Completion:
 
     text        without special tokens
     n_tokens    length of the whole completion, in tokens
-    truncated   whether the completion was cut off at its length limit
+    truncated   whether the completion was cut off at its maximum length
     """
 
     text: str
@@ -50,13 +50,13 @@ class Task:
     """The task of a completion. Each reward documents the fields that it needs.
 
     tests                the tests that a program must pass
-    strongest_tests      indices of the tests that kill mutants, the strongest first (column of that name)
-    time_limit_seconds   the problem's calibrated limit for one test (column of that name)
-    expected             the right answer to a math question
-    id                   the name of the task in its dataset
+    strongest_tests      indices of tests that kill mutants, the strongest first, from the column of this name
+    time_limit_seconds   the problem's calibrated limit for one test, from the column of this name
+    expected             the right answer to a math problem
+    id                   the id of the task in its dataset
     prompt               the text of the last message of the prompt
-    target_tokens        the target length stated in the prompt
-    max_tokens           the length limit of completions
+    target_tokens        the target length that the prompt states
+    max_tokens           the maximum length of completions
     """
 
     tests: Suite | None = None
@@ -70,7 +70,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if self.tests is not None and not isinstance(self.tests, Suite):
-            advice = "; for the text of a column, Suite.from_json(text)" if isinstance(self.tests, str) else ""
+            advice = "; call Suite.from_json(text) for the text of a column" if isinstance(self.tests, str) else ""
             raise TypeError(f"Task.tests must be a Suite, not {type(self.tests).__name__}{advice}")
         check_str("Task.expected", self.expected)
 
@@ -82,9 +82,10 @@ class Reward:
     value     None if the reward is unknown
     verdict   a machine-readable reason, which metrics count
     seconds   wall time of the scoring
-    detail    explanation for people of an unknown reward or a wrong completion
+    detail    explanation of an unknown reward or a wrong completion, for users
     parts     name and unweighted value of each reward in a weighted sum; nan if unknown or not called
-    steps     (end, reward) of each step of the completion, in order, for process supervision; end: offset in characters
+    steps     (end, reward) of each step of the completion, in order, for process supervision; end is the offset in
+              characters
     """
 
     value: float | None

@@ -30,7 +30,7 @@ class RewardFunction:
     reward          the reward, such as CodeReward or WeightedReward
     name            its name in TRL's metrics
     max_tokens      the trainer's max_completion_length, for rewards that need it
-    max_concurrent  maximum number of completions scored at once
+    max_concurrent  maximum number of completions to score concurrently
 
     It reads these columns of the dataset, if present: `tests` (JSON text of a Suite), `strongest_tests`,
     `time_limit_seconds`, `expected` and `target_tokens`. A call raises ValueError if the reward needs a missing column.

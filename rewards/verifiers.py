@@ -1,6 +1,6 @@
-"""The code reward for verifiers: a task whose replies contain programs to judge in the sandbox.
+"""The code reward for verifiers: a task that judges the program in the model's reply in the sandbox.
 
-`curate export --to verifiers` writes packages of such tasks. Custom tasksets can derive from CodeTask in the same way.
+`curate export --to verifiers` writes packages of such tasks. Custom tasksets can derive from CodeTask too.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _suite = lru_cache(16)(Suite.from_json)  # the rollouts of a task have the same 
 
 class CodeData(vf.TaskData):
     tests: str
-    """JSON text of a sandbox.Suite, all of whose cases run."""
+    """JSON text of a sandbox.Suite."""
 
 
 Data = TypeVar("Data", bound=CodeData)

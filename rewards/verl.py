@@ -2,7 +2,7 @@
 
     reward.custom_reward_function.path=pkg://rewards.verl reward.custom_reward_function.name=compute_score
 
-with a dataset that `curate export --to verl` wrote. verl_manager.py scores many completions at once.
+with a dataset that `curate export --to verl` wrote. verl_manager.py scores many completions concurrently.
 
 verl has no value for an unknown reward: it cannot exclude a completion from its group, and NaN would invalidate the
 whole group. Such a completion gets UNKNOWN (0.0), so a program gains nothing by breaking the judge. Each unknown reward
@@ -42,7 +42,8 @@ def parse_ground_truth(text: str) -> Suite:
     truth = json_codec.loads(text)
     calls_function = "fn_name" in truth
     inputs = [_join_arguments(lines) for lines in truth["inputs"]] if calls_function else truth["inputs"]
-    tests = [{"input": given, "output": expected} for given, expected in zip(inputs, truth["outputs"], strict=True)]
+    pairs = zip(inputs, truth["outputs"], strict=True)
+    tests = [{"input": text, "output": expected} for text, expected in pairs]
     kind = "assertions" if "names" in truth else "function" if calls_function else "stdin"
     fields = {name: value for name, value in truth.items() if name in Record.__struct_fields__}
     record = json_codec.decode(Record, {**fields, "id": "", "code": "", "tests": tests, "kind": kind})

@@ -1,11 +1,11 @@
-"""A reward manager for verl that scores a whole batch at once, each completion as soon as it arrives:
+"""A reward manager for verl that scores all completions of a batch concurrently, each as soon as it arrives:
 
     reward.reward_manager.source=importlib reward.reward_manager.name=RewardManager
     reward.reward_manager.module.path=pkg://rewards.verl_manager reward.num_workers=1
 
-with a dataset that `curate export --to verl --verl-data-source curate` wrote. One manager process is enough, since it
-only waits. It opens its own sandbox with a worker per core, or uses the `curate serve` at CURATE_URL. verl's managers
-score at most one completion per asyncio thread: six on a machine with two cores.
+with a dataset that `curate export --to verl --verl-data-source curate` wrote. One manager process suffices, because it
+only waits. It opens its own sandbox with a worker per core, or uses the `curate serve` at CURATE_URL. In contrast, the
+managers of verl score at most one completion per asyncio thread: six on a machine with two cores.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from rewards.verl import UNKNOWN, parse_ground_truth
 
 
 class RewardManager(RewardManagerBase):
-    """A manager that scores with the code reward over all tests of a row, without verl's compute_score."""
+    """A manager that gives the code reward for all tests of a row, instead of calling verl's compute_score."""
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)

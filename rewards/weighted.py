@@ -11,13 +11,15 @@ _Part = tuple[float, RewardCallable, str]
 
 
 class WeightedReward:
-    """The weighted sum of rewards, given as (weight, reward) or (weight, reward, name).
+    """The weighted sum of rewards.
 
-    The verdict is the first nonempty one; `parts` has the unweighted value of each named reward. An unknown reward
-    makes the sum unknown, with its verdict, and later rewards are not called. If any reward has steps, the sum has the
-    weighted steps of all rewards. A reward without steps counts as one step, the whole completion.
+    parts: a list of (weight, reward) or (weight, reward, name)
 
-    Raises ValueError for an empty list or a weight that is not finite, and TypeError for anything but such tuples.
+    The verdict is the first nonempty one; `Reward.parts` has the unweighted value of each named reward. After an
+    unknown reward, the sum is unknown, with its verdict, and later rewards are not called. If any reward has steps, the
+    sum has the weighted steps of all rewards. A reward without steps counts as one step, the whole completion.
+
+    Raises ValueError for an empty list or a weight that is not finite, and TypeError for other types.
     """
 
     def __init__(self, parts: Iterable[tuple[float, RewardCallable] | _Part]) -> None:

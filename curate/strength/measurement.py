@@ -20,7 +20,7 @@ from curate.judging import MeteredSandbox, collect_outputs
 from curate.problem import Problem
 from curate.strength.extra_inputs import generate_extra_inputs
 from curate.strength.mutants import MAX_MUTANTS, Mutant, generate_mutants
-from rewards.case_selection import order_by_length, with_cases
+from rewards.case_selection import keep_cases, order_by_length
 from sandbox import Case, Judgement, Program, Suite, Verdict
 from sandbox.suite import INTERACTIVE
 
@@ -131,7 +131,7 @@ def run_mutants(
     """
     # The longest inputs kill the most mutants.
     indices = order_by_length(suite)
-    ordered = with_cases(suite, indices)
+    ordered = keep_cases(suite, indices)
     kills: list[KilledMutant] = []
     unkilled: list[Mutant] = []
     for batch in _split_batches(mutants, sandbox):
@@ -156,7 +156,7 @@ def find_strongest_tests(kills: Sequence[KilledMutant], suite: Suite, sandbox: M
     killers = [{kill.killing_test} for kill in kills]
     untried = [_list_untried(kill, indices) for kill in kills]
     for batch in _split_batches([number for number, cases in enumerate(untried) if cases], sandbox):
-        pairs = [(Program(kills[number].mutant.source), with_cases(suite, untried[number])) for number in batch]
+        pairs = [(Program(kills[number].mutant.source), keep_cases(suite, untried[number])) for number in batch]
         for number, judgement in zip(batch, sandbox.judge_many(pairs, run_all=True), strict=True):
             results = zip(untried[number], judgement.cases, strict=False)
             killers[number] |= {index for index, case in results if case.verdict is not Verdict.ACCEPTED}

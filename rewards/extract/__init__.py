@@ -1,4 +1,4 @@
-"""Find the program in a completion.
+"""Extraction of the program in a completion.
 
 program      the program to judge
 thinking     the removal of the model's thinking

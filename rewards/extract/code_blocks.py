@@ -14,7 +14,7 @@ Rules in addition to CommonMark's, for texts of models:
 - In Python, backticks occur only in strings and comments, so a fence right after code closes the block. A fence at
   the end of a comment closes it only if the fences below could not be paired otherwise. A fence in a triple-quoted
   string is text if the string ends before the next block begins.
-- A fence with a label closes no block. In an open block, it shows that this block was never closed, and opens another.
+- A fence with a label never closes a block. Within an unclosed block, it opens another one.
 - The fences of a block labeled Markdown are ignored.
 - Unclosed tildes are decoration.
 
@@ -31,7 +31,7 @@ PYTHON, CPP = "python", "cpp"
 _MARKDOWN = ("markdown", "md")
 _BYTE_ORDER_MARK = "\ufeff"
 # All quantifiers are possessive, so no pattern backtracks. Lines end as in Python source; str.splitlines() also splits
-# at characters that occur within literals.
+# at characters that occur in literals.
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
 _LABELS = {
     PYTHON: re.compile(r"(?:c?python|py|pypy)(?:3(?:\.\d++)*+)?+"),
@@ -51,31 +51,45 @@ _FENCE = re.compile(r"(?P<before>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+\Z")
 _PYTHON_TOKEN = re.compile(
     r"(?P<long>\"\"\"|''')|(?P<short>\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+')|(?P<comment>#.*+|\"|')", re.DOTALL
 )
-_MAX_EXTRA_INDENT = 4  # columns relative to the block; a fence indented by as many is text
+_MAX_EXTRA_INDENT = 4  # columns more than the block; a fence with this indentation or more is text
 _TAB_WIDTH = 4  # columns
 _NEVER = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """A closed block of a text."""
+    """A closed block of a text.
 
-    language: str  # PYTHON, CPP, or another label in lower case; empty if there is none
+    language  PYTHON, CPP, or another label in lower case; empty without a label
+    begin     offset of the opening fence in the text
+    end       offset after the line of the closing fence
+    """
+
+    language: str
     source: str
-    begin: int  # offset of the opening fence in the text
-    end: int  # offset after the closing fence's line
+    begin: int
+    end: int
 
 
 @dataclass(slots=True)
 class _OpenBlock:
+    """A block without a closing fence so far.
+
+    column        indentation of the opening fence, in columns
+    quote_depth   number of quote markers (`>`) before each line
+    strips_space  whether each line has a space after its quote markers
+    begin         offset of the opening fence in the text
+    string        triple quotes of an open string; empty for none
+    """
+
     language: str
     fence: str
     column: int
     quote_depth: int
-    spaced: bool  # a space follows the quote markers in each line
-    begin: int  # offset of the opening fence in the text
+    strips_space: bool
+    begin: int
     lines: list[str] = field(default_factory=list)
-    string: str = ""  # the triple quotes of an open string
+    string: str = ""
 
     @property
     def may_be_python(self) -> bool:
@@ -83,7 +97,7 @@ class _OpenBlock:
 
 
 def parse_code_blocks(text: str) -> list[CodeBlock]:
-    """Return the closed, nonblank blocks, in order."""
+    """Return the closed blocks with any code, in order."""
     lines = _LINE.findall(text)
     offsets = list(accumulate(map(len, lines), initial=0))
     ahead = _LookAhead(lines, offsets, text)
@@ -94,7 +108,7 @@ def parse_code_blocks(text: str) -> list[CodeBlock]:
             continue
         line = line.rstrip("\r\n")
         if block is not None and block.quote_depth:
-            unquoted = _strip_quote_markers(line, block.quote_depth, spaced=block.spaced)
+            unquoted = _strip_quote_markers(line, block.quote_depth, strip_space=block.strips_space)
             if unquoted is not None or not line.strip():
                 line = unquoted or ""
             else:
@@ -117,25 +131,26 @@ def _may_hold_fence(line: str) -> bool:
 
 
 class _LookAhead:
-    """A look-ahead to the fences and quotes after each line, computed in one pass. A bare fence has no label."""
+    """A look-ahead to fences and triple quotes below a line, computed in one pass. A bare fence has no label."""
 
     def __init__(self, lines: list[str], offsets: list[int], text: str) -> None:
         self._text, self._offsets = text, offsets
-        self._next_quotes: dict[str, int] = {}  # offset of the next such triple quotes
-        self._last_bare = {"`": -1, "~": -1}  # number of the last line with a bare fence
-        # The next three lists are filled backwards, then reversed. The first has the numbers of lines with a backtick
-        # fence that is bare or labeled; the others have an additional entry for the end of the text.
+        self._next_quotes: dict[str, int] = {}  # offset of the next triple quotes, by kind
+        self._last_bare = {"`": -1, "~": -1}  # index of the last line with a bare fence
+        # Three lists, filled backwards: indices of lines with a bare or labeled backtick fence; whether the number of
+        # bare fences from there to the next labeled one is odd; offset of the next labeled fence. The last two lists
+        # have an additional entry for the end of the text.
         self._line_numbers: list[int] = []
-        self._is_odd = [False]  # whether the number of bare fences up to the next labeled one is odd
-        self._next_labeled = [_NEVER]  # offset of the next labeled fence
+        self._is_odd = [False]
+        self._next_labeled = [_NEVER]
         for number in range(len(lines) - 1, -1, -1):
             if _may_hold_fence(lines[number]):
-                self._read(lines[number], number)
+                self._add_line(lines[number], number)
         self._line_numbers.reverse()
         self._is_odd.reverse()
         self._next_labeled.reverse()
 
-    def _read(self, line: str, number: int) -> None:
+    def _add_line(self, line: str, number: int) -> None:
         quoted = _QUOTED.match(line)
         line = _strip_end_tokens(line[quoted.end() :] if quoted else line)
         fence = _FENCE.match(line)
@@ -143,29 +158,32 @@ class _LookAhead:
         if fence:
             self._last_bare[fence["fence"][0]] = max(self._last_bare[fence["fence"][0]], number)
         if fence and fence["fence"][0] == "`" and _measure_width(fence["before"]) < _MAX_EXTRA_INDENT:
-            self._append(number, not self._is_odd[-1], self._next_labeled[-1])
+            self._append(number, is_odd=not self._is_odd[-1], next_labeled=self._next_labeled[-1])
         elif (
             opens
             and opens["language"]
             and opens["fence"][0] == "`"
             and _measure_width(opens["before"]) < _MAX_EXTRA_INDENT
         ):
-            self._append(number, False, self._offsets[number])
+            self._append(number, is_odd=False, next_labeled=self._offsets[number])
 
-    def _append(self, number: int, odd: bool, next_labeled: int) -> None:
+    def _append(self, number: int, *, is_odd: bool, next_labeled: int) -> None:
         self._line_numbers.append(number)
-        self._is_odd.append(odd)
+        self._is_odd.append(is_odd)
         self._next_labeled.append(next_labeled)
 
     def has_unpaired_fence(self, number: int) -> bool:
-        """Return whether the number of bare fences up to the next labeled one is odd, so one is unpaired."""
+        """Return whether one of the bare fences between this line and the next labeled fence has no partner."""
         return self._is_odd[bisect_right(self._line_numbers, number)]
 
     def has_bare_fence(self, sign: str, number: int) -> bool:
         return self._last_bare[sign] > number
 
     def has_string_and_block_end(self, quotes: str, number: int) -> bool:
-        """Return whether a string open at this line ends below, and its block after it. quotes: the triple quotes"""
+        """Return whether an open string ends below this line, and its block ends below the string.
+
+        quotes: the triple quotes of the string
+        """
         begin = self._offsets[number + 1]
         next_quotes = self._next_quotes.get(quotes, -1)
         if next_quotes < begin:
@@ -175,17 +193,21 @@ class _LookAhead:
         return next_quotes < min(next_labeled, self._offsets[max(self._last_bare["`"], 0)])
 
 
-def _strip_quote_markers(line: str, depth: int, *, spaced: bool) -> str | None:
+def _strip_quote_markers(line: str, depth: int, *, strip_space: bool) -> str | None:
     """Return the line without `depth` quote markers; None if it has fewer."""
     for _ in range(depth):
         before, marker, line = line.partition(">")
         if not marker or before.strip():
             return None
-    return line.removeprefix(" ") if spaced else line
+    return line.removeprefix(" ") if strip_space else line
 
 
 def _open_block(line: str, number: int, offset: int, ahead: _LookAhead) -> _OpenBlock | None:
-    """Return the block that the line opens, or None. number, offset: index of the line, and its offset in the text"""
+    """Return the block that the line opens; None for no block.
+
+    number  index of the line
+    offset  offset of the line in the text
+    """
     quoted = _QUOTED.match(line)
     position = quoted.end() if quoted else 0
     opens = _OPENS.match(line, position)
@@ -197,10 +219,13 @@ def _open_block(line: str, number: int, offset: int, ahead: _LookAhead) -> _Open
     if opens["fence"][0] == "~" and not ahead.has_bare_fence("~", number):
         return None
     depth = quoted[0].count(">") if quoted else 0
-    spaced = quoted is not None and quoted[0].endswith(" ")
-    begin = offset + opens.start("fence")
     return _OpenBlock(
-        _normalize_label(opens["language"]), opens["fence"], _measure_width(opens["before"]), depth, spaced, begin
+        _normalize_label(opens["language"]),
+        opens["fence"],
+        column=_measure_width(opens["before"]),
+        quote_depth=depth,
+        strips_space=quoted is not None and quoted[0].endswith(" "),
+        begin=offset + opens.start("fence"),
     )
 
 
@@ -218,7 +243,7 @@ def _read_label_line(language: str, source: str) -> tuple[str, str]:
 
 
 def _is_next_opening(line: str, block: _OpenBlock) -> bool:
-    """Return whether the line opens another, labeled block, so this one was never closed."""
+    """Return whether the line opens another, labeled block although this one is not closed."""
     opens = _OPENS.match(line) if _may_hold_fence(line) else None
     if opens is None or not opens["language"] or _measure_width(opens["before"]) >= block.column + _MAX_EXTRA_INDENT:
         return False
@@ -228,7 +253,10 @@ def _is_next_opening(line: str, block: _OpenBlock) -> bool:
 
 
 def _close_block(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -> str | None:
-    """Return the code on a line that closes the block; None if the line does not close it."""
+    """Return the code before the closing fence on a line; None if the line does not close the block.
+
+    Updates the state of the block's triple-quoted string.
+    """
     string_before, comment_begin = block.string, len(line) + 1
     if block.may_be_python and (string_before or '"' in line or "'" in line or "#" in line):
         comment_begin, block.string = _scan_python(line, string_before)
@@ -254,11 +282,11 @@ def _close_block(line: str, block: _OpenBlock, number: int, ahead: _LookAhead) -
 
 
 def _scan_python(line: str, string: str) -> tuple[int, str]:
-    """Return the offset of the comment in a line of Python, and the triple quotes of a string open at its end, or "".
+    """Return the offset of the comment in a line of Python, and the triple quotes of a string that is open at its end.
 
-    string   the triple quotes of a string open at the beginning of the line, or ""
+    string: triple quotes of a string that is open at the beginning of the line; empty for none
 
-    Without a comment, the offset exceeds the length of the line.
+    Without a comment, the offset exceeds the length of the line. Without an open string, the quotes are empty.
     """
     position = 0
     while True:
@@ -279,7 +307,7 @@ _STRING_ENDS = {quotes: re.compile(rf"\\.|{quotes}") for quotes in ('"""', "'''"
 
 
 def _strip_end_tokens(line: str) -> str:
-    """Strip end-of-text tokens after the last fence of a line, if nothing else follows it."""
+    """Strip `</answer>` and end-of-text tokens after the last fence of a line, if nothing else follows it."""
     end = max(line.rfind("`"), line.rfind("~")) + 1
     return line[:end] if _TEXT_ENDS.fullmatch(line, end) else line
 
@@ -294,7 +322,7 @@ def _join_source(block: _OpenBlock) -> str:
 
 
 def _dedent(line: str, columns: int) -> str:
-    """Reduce the indentation of a line by at most `columns`. If a tab extends past them, the rest becomes spaces."""
+    """Reduce the indentation of a line by at most `columns`. Replaces the rest of a wider tab by spaces."""
     position = width = 0
     while width < columns and line[position : position + 1] in (" ", "\t"):
         width += _TAB_WIDTH - width % _TAB_WIDTH if line[position] == "\t" else 1

@@ -3,9 +3,9 @@
 Outside the model's thinking (see thinking.py), the program is the last fenced block (see code_blocks.py) labeled with
 an allowed language. Without one, it is the last unlabeled block, which counts as Python.
 
-An example below the program must not hide it. So if there is another block, the extractor skips two kinds of block:
-interactive sessions, which begin with `>>>`, `In [1]:` or `$`, and samples and notes, which define or call nothing
-outside comments and strings. Otherwise the last block is the program, even if it is wrong or does not compile.
+A block below the program may be an example. So if there is another block, the extractor skips interactive sessions,
+which begin with `>>>`, `In [1]:` or `$`, and blocks that define or call nothing outside comments and strings. Otherwise
+the last block is the program, even if it is wrong or does not compile.
 """
 
 import re
@@ -18,7 +18,7 @@ from sandbox import Program, Suite, languages
 PYTHON_ONLY = (PYTHON,)
 _SESSION = re.compile(r"(?:[ \t]*+(?:#[^\n]*+)?+\n)*+[ \t]*+(?:>>>|\$[ \t]|In[ ]\[\d++\]:)")
 # Comments and strings come first, so their content does not match as code. An unclosed one extends to the end of the
-# line or the text, so no text is scanned twice.
+# line or the text, so matching takes linear time.
 _PYTHON_TEXT = r"#[^\n]*+|\"{3}(?:[^\"\\]|\\.|\"(?!\"\"))*+(?:\"{3})?+|'{3}(?:[^'\\]|\\.|'(?!''))*+(?:'{3})?+"
 _CPP_TEXT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?+"
 _STRING = r"\"(?:[^\"\\\n]|\\.)*+\"?+|'(?:[^'\\\n]|\\.)*+'?+"
@@ -57,7 +57,7 @@ def select_languages(suite: Suite, allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_languages(name: str, allowed: object) -> tuple[str, ...]:
-    """Return languages as a sorted tuple without repetitions. name: of the parameter in errors
+    """Return languages as a sorted tuple without repetitions. name: name of the parameter, for error messages
 
     Raises TypeError or ValueError unless all are languages of the sandbox.
     """
@@ -69,11 +69,11 @@ def check_languages(name: str, allowed: object) -> tuple[str, ...]:
 
 
 def _find_candidates(text: str, allowed: tuple[str, ...], *, labeled_only: bool) -> list[Program]:
-    # Labeled blocks come first.
-    last_first = sorted(reversed(parse_code_blocks(text)), key=lambda block: not block.language)
+    # Labeled blocks take precedence, then later ones.
+    blocks = sorted(reversed(parse_code_blocks(text)), key=lambda block: not block.language)
     if labeled_only:
-        last_first = [block for block in last_first if block.language]
-    candidates = ((block.language or PYTHON, block.source) for block in last_first)
+        blocks = [block for block in blocks if block.language]
+    candidates = ((block.language or PYTHON, block.source) for block in blocks)
     return [Program(source, language) for language, source in candidates if language in allowed]
 
 

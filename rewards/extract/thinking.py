@@ -1,12 +1,12 @@
-"""Remove the thinking, `<think>...</think>`, from a completion. The first tag is often part of the prompt.
+"""Removal of the thinking, `<think>...</think>`, from a completion. The first tag is often part of the prompt.
 
 - A tag in quotes, in backticks or within a fenced block is text.
-- `<think>` at the beginning or end of a line opens a thought, and the next `</think>` closes it. Text after an unclosed
-  `<think>` is ignored.
-- If `</think>` comes before any `<think>`, the thought began in the prompt. This first tag closes it at the beginning
-  or end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a line of a block, the tag
-  closes the thought only if an answer follows.
-- After the first thought, `</think>` is text, and `<think>` opens another thought, which is also ignored.
+- `<think>` at the beginning or end of a line begins the thinking, and the next `</think>` ends it. If there is none, all
+  text after `<think>` is thinking.
+- If `</think>` comes before any `<think>`, the thinking began in the prompt. This first tag ends it at the beginning or
+  end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a line of a block, the tag ends
+  the thinking only if an answer follows.
+- After the first `</think>` that ends thinking, another one is text, and `<think>` begins further thinking.
 """
 
 import re
@@ -19,32 +19,34 @@ _TAG = re.compile(r"<(/?)think>")
 _CLOSING_TAG = re.compile("</think>")
 _QUOTES = "`'\""
 _ENDS_LINE = re.compile(r"[ \t]*+(?:[\r\n]|\Z|<answer>|```|~~~)")
-_MAX_INDENT_CHARACTERS = 64  # before a tag at the beginning of a line
+_MAX_INDENT_CHARACTERS = 64  # whitespace before a tag at the beginning of a line
 
 
 @dataclass(frozen=True, slots=True)
 class _Tag:
+    """`<think>` or `</think>`. in_block: whether it is in a closed fenced block"""
+
     begin: int
     end: int
-    closing: bool
+    is_closing: bool
     begins_line: bool
     ends_line: bool
-    in_block: bool  # only closed blocks count
+    in_block: bool
 
     @property
-    def alone(self) -> bool:
+    def fills_line(self) -> bool:
         return self.begins_line and self.ends_line
 
     @property
-    def unambiguous(self) -> bool:
-        """True if the text is certainly a tag."""
+    def is_unambiguous(self) -> bool:
+        """True if it is certainly a tag rather than text."""
         return not self.in_block and (self.begins_line or self.ends_line)
 
 
 def strip_thinking(text: str, has_answer: Callable[[str], bool]) -> str | None:
     """Return the completion without its thinking; None if the first `<think>` is never closed.
 
-    has_answer   returns whether a text contains an answer
+    has_answer: returns whether a text contains an answer, such as a program
 
     Takes linear time on any text if `has_answer` does.
     """
@@ -52,31 +54,31 @@ def strip_thinking(text: str, has_answer: Callable[[str], bool]) -> str | None:
         return text
     has_checked = False
     for tag in _find_tags(text):
-        if not tag.closing and tag.unambiguous:
-            end = _find_thought_end(text, tag.end)
-            return None if end is None else _strip_later_thoughts(text[end:])
-        if not tag.closing or tag.in_block and not tag.alone:
+        if not tag.is_closing and tag.is_unambiguous:
+            end = _find_thinking_end(text, tag.end)
+            return None if end is None else _strip_further_thinking(text[end:])
+        if not tag.is_closing or tag.in_block and not tag.fills_line:
             continue
-        if tag.unambiguous or not has_checked and has_answer(text[tag.end :]):
-            return _strip_later_thoughts(text[tag.end :])
+        if tag.is_unambiguous or not has_checked and has_answer(text[tag.end :]):
+            return _strip_further_thinking(text[tag.end :])
         has_checked = True
     return text
 
 
-def _strip_later_thoughts(text: str) -> str:
-    kept: list[str] = []
+def _strip_further_thinking(text: str) -> str:
+    parts: list[str] = []
     offset = 0
     for tag in _find_tags(text) if "<think>" in text else ():
-        if tag.begin >= offset and tag.unambiguous and not tag.closing:
-            kept.append(text[offset : tag.begin])
-            end = _find_thought_end(text, tag.end)
+        if tag.begin >= offset and tag.is_unambiguous and not tag.is_closing:
+            parts.append(text[offset : tag.begin])
+            end = _find_thinking_end(text, tag.end)
             if end is None:
-                return "".join(kept)
+                return "".join(parts)
             offset = end
-    return "".join(kept) + text[offset:]
+    return "".join(parts) + text[offset:]
 
 
-def _find_thought_end(text: str, begin: int) -> int | None:
+def _find_thinking_end(text: str, begin: int) -> int | None:
     return next((match.end() for match in _CLOSING_TAG.finditer(text, begin) if not _is_quoted(text, match)), None)
 
 

@@ -153,7 +153,7 @@ def test_a_window_includes_both_its_ends(releases):
     ("query", "message"),
     [
         ("release=5", "no release 5. Choose release_v5, v5"),
-        ("release=v7", "release v7 needs test7.jsonl, not found"),
+        ("release=v7", "release v7 lacks test7.jsonl"),
         ("release=release_v1_v2", "no release release_v1_v2"),
         ("release=v5_v4", "no release v5_v4"),
         ("from=yesterday", "from must be a date such as 2024-08-01, not yesterday"),
@@ -169,7 +169,7 @@ def test_impossible_options_are_explained(releases, query, message):
 def test_a_release_with_missing_files_is_refused(releases):
     (releases / "test3.jsonl").unlink()
     assert ids(f"{releases}?release=v4_v5") == ["4", "5"]
-    with pytest.raises(CurateError, match="needs test3.jsonl"):
+    with pytest.raises(CurateError, match="lacks test3.jsonl"):
         select_files(locate(f"{releases}?release=release_v5"))
 
 
