@@ -38,7 +38,7 @@ from curate.options import BuildOptions
 from curate.problem import Rejection
 from curate.progress import Progress, ignore_progress
 from curate.reading.location import LocationSpec
-from curate.reading.tables import TableFiles, hash_path, size_bytes
+from curate.reading.tables import TableFiles, compute_size_bytes, hash_path
 from curate.recipe import create_build_recipe
 from curate.report.report_files import write_report
 from curate.shards import Shard, ShardPool, plan_shards, read_shard, remove_unfinished
@@ -178,7 +178,7 @@ def _build_plan(
     packages: tuple[Package, ...],
 ) -> Plan:
     inputs = {
-        name: tuple(InputFile(file.name, size_bytes(file), hash_path(file)) for file in table.files)
+        name: tuple(InputFile(file.name, compute_size_bytes(file), hash_path(file)) for file in table.files)
         for name, table in tables
     }
     configuration = {

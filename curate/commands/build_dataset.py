@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.options import against_option, dedup_option
+from curate.commands.options import add_against_option, dedup_option
 from curate.commands.printing import print_contamination, print_funnel, print_hashes, read_rejected_rows
 from sandbox.commands import options
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     help="Keep or drop problems from sources that publish no solutions.",
 )
 @dedup_option
-@against_option(required=False)
+@add_against_option(required=False)
 @click.option(
     "--limit", type=click.IntRange(min=1), help="Read only the first N problems of each source.  [default: all]"
 )
@@ -158,7 +158,7 @@ def _build_recipe(
     build_options: dict[str, Any],
     packages: tuple[str, ...],
 ) -> "Recipe":
-    """Return a recipe with the changes by options; without a recipe, the one that the options describe.
+    """Return RECIPE with the changes from the options; without RECIPE, a recipe from the options alone.
 
     name_or_path   RECIPE; None if missing
     sources        values of --source

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from curate.commands.options import against_option
+from curate.commands.options import add_against_option
 from curate.commands.printing import print_contamination, print_hashes
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 
 @click.command("decontaminate")
 @click.argument("dataset")
-@against_option(required=True)
+@add_against_option(required=True)
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the decontaminated dataset.")
 @click.option("--text", metavar="COLUMN", help="Column with the problem statements.  [default: found by its name]")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")

@@ -16,8 +16,8 @@ from sandbox.commands.table import warn
 def command(old: Path, new: Path) -> None:
     """Show what changed between the datasets A and B.
 
-    Measured columns are ignored. The exit status is 0 if both have the same content, 1 if not, and 2 if they cannot
-    be compared.
+    Ignores measured columns, such as times. The exit status is 0 if both have the same content, 1 if not, and 2 if they
+    cannot be compared.
     """
     require_extra("data")
     from curate.dataset.dataset import Dataset
@@ -25,7 +25,7 @@ def command(old: Path, new: Path) -> None:
     from curate.dataset.location import resolve_dataset_folder
     from curate.errors import CurateError
 
-    # The exit status is that of diff(1).
+    # As in diff(1), errors have the exit status 2.
     with report_user_errors(CurateError, PermissionError, exit_code=2), ProgressBar() as progress:
         before, after = (Dataset.open(resolve_dataset_folder(dataset)) for dataset in (old, new))
         differences = diff_datasets(before, after, progress=progress)

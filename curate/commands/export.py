@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from curate.commands.options import include_option, prompt_options
+from curate.commands.options import add_prompt_options, include_option
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 
@@ -18,12 +18,12 @@ from sandbox.commands.console import ProgressBar, report_user_errors, require_ex
     default="strongest",
     metavar="[strongest|longest|all]",
     show_default=True,
-    help="Tests that rewards run: those that catch the most wrong programs, those with the longest inputs, or all.",
+    help="Tests to export: those that kill the most mutants, those with the longest inputs, or all.",
 )
 @click.option(
     "--budget",
     type=click.IntRange(min=1),
-    help="Maximum number of tests per problem.  [default: 15; 10 where verl's own scorer runs them]",
+    help="Maximum number of tests per problem.  [default: 15; 10 for verl's own scorer]",
 )
 @include_option
 @click.option(
@@ -34,7 +34,7 @@ from sandbox.commands.console import ProgressBar, report_user_errors, require_ex
     help="The data_source, by which verl chooses a scorer. verl itself scores apps, codecontests, codeforces and taco. "
     "Any other name requires rewards.verl, which scores all rows.",
 )
-@prompt_options
+@add_prompt_options
 @click.option("--overwrite", is_flag=True, help="Replace an earlier export in the folder.")
 def command(dataset: Path, to: str, out: Path, prompt: dict[str, Any], overwrite: bool, **others: Any) -> None:
     """Write DATASET in the format of a trainer or a tool.

@@ -17,7 +17,7 @@ from sandbox.commands.table import warn
     "number",
     type=int,
     metavar="N",
-    help="Show test N of the problem in full (1-based).  [default: all tests in short]",
+    help="Show test N of the problem in full (1-based).  [default: all tests, abbreviated]",
 )
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Number of rows to list.")
 def command(dataset: Path, id: str | None, number: int | None, limit: int) -> None:

@@ -1,7 +1,7 @@
 """The command `curate`: a group of the commands of all packages, imported on first use for a fast start.
 
 Each package lists its commands in `COMMANDS` of its `commands` folder. The entry NAME is the function `command` of the
-module NAME; MODULE:NAME is the function NAME of MODULE. The command has hyphens for underscores.
+module NAME; MODULE:NAME is the function NAME of MODULE. Names of commands have hyphens in place of underscores.
 """
 
 import os

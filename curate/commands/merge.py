@@ -36,7 +36,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
         print_contamination(manifest.decontamination)
     for name, locations in missing.items():
         listed = " and ".join(locations)
-        warn(f"{name} does not count as compared: {listed} may contain its items")
+        warn(f"the result does not count as compared with {name}: {listed} may contain its items")
     click.echo()
     for dataset in manifest.merged:
         click.echo(f"{dataset.n_kept} of {dataset.rows} problems kept from {dataset.location}")

@@ -16,9 +16,9 @@ include_option = click.option(
     "--include",
     multiple=True,
     type=click.Choice(INCLUDE_CHOICES),
-    help="Also include untrusted rows: unverified rows, without a reference that passed the tests; suspects, "
-    "whose tests may have several right answers and accept only one; or an altered dataset, whose rows differ from its "
-    "manifest. Repeatable.",
+    help="Also include untrusted rows. unverified: rows without a reference that passed the tests. suspects: rows whose "
+    "tests may accept only one of several right answers. altered: a dataset whose rows differ from its manifest. "
+    "Repeatable.",
 )
 
 dedup_option = click.option(
@@ -37,7 +37,7 @@ _TEMPLATE = click.option(
     "--template",
     metavar="FILE",
     help="Jinja2 template of the message that asks for a program, with the variables statement, starter_code, "
-    "entry_point, names and given.  [default: the usual wording]",
+    "entry_point, names and given.  [default: curate's template]",
 )
 _ARGUMENT = click.option(
     "--template-arg",
@@ -55,7 +55,7 @@ _FORMAT = click.option(
 )
 
 
-def against_option(*, required: bool) -> Callable[[Command], Command]:
+def add_against_option(*, required: bool) -> Callable[[Command], Command]:
     """Return a decorator that adds the option --against to a command."""
     return click.option(
         "--against",
@@ -93,7 +93,7 @@ def parse_assignments(option: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def prompt_options(command: Command) -> Command:
+def add_prompt_options(command: Command) -> Command:
     """Add the prompt options to a command. It receives those on the command line as `prompt`, for read_prompt."""
 
     @_SYSTEM

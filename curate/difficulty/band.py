@@ -98,14 +98,14 @@ def filter_by_solve_rate(
     )
 
 
-def _select_models(dataset: Path, rates: Sequence[Row], named: Sequence[str]) -> list[str]:
+def _select_models(dataset: Path, rates: Sequence[Row], names: Sequence[str]) -> list[str]:
     known = sorted({row["model"] for row in rates})
     if not known:
         raise CurateError(f"{dataset} has no solve rates. Type: curate difficulty {dataset} --model MODEL")
-    for name in named:
+    for name in names:
         if name not in known:
             raise CurateError(f"{dataset} has no solve rates of {name}. Choose among {', '.join(known)}.")
-    return list(named) or known
+    return list(names) or known
 
 
 def _build_plan(rates: Sequence[Row], band: SolveRateBand, models: Sequence[str]) -> BandPlan:

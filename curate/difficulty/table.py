@@ -24,7 +24,7 @@ Row = dict[str, Any]
 # name: (Arrow type, meaning). A type with "?" may be null.
 COLUMNS: Columns = {
     "id": ("string", "the problem, as in the dataset"),
-    "model": ("string", "the name under which it was sampled"),
+    "model": ("string", "name of the model"),
     "n": ("int32", "samples that have a verdict"),
     "n_correct": ("int32", "samples that passed every test"),
     "n_truncated": ("int32", "samples among n that were cut off at max_tokens; a complete program in one is judged"),

@@ -241,7 +241,8 @@ def _create_temporary_folder(out: Path) -> Iterator[Path]:
     """
     folder, lock = (out.resolve().with_name(f".{out.resolve().name}.{kind}") for kind in ("new", "lock"))
     with output_folder.lock_output(out, lock, temporary=True):
-        shutil.rmtree(folder, ignore_errors=True)  # left by a killed export
+        # An earlier export may have been killed before it removed the folder.
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         try:
             yield folder

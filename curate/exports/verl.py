@@ -176,7 +176,7 @@ def _is_expressible(case: Case, *, uses_verl_scorer: bool) -> bool:
 
 
 def _is_keyed_by_integers(value: object) -> bool:
-    """Return whether this is a dictionary with integers for all keys, or empty; verl's scorer would alter it."""
+    """Return whether this is an empty dictionary, or one with only integer keys, which verl's scorer would alter."""
     return isinstance(value, dict) and all(map(_is_integer, value))
 
 

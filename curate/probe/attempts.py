@@ -16,7 +16,7 @@ _LONG_SECONDS = 5.0
 
 
 class Finding(StrEnum):
-    """The finding of an attempt."""
+    """The classification of an attempt by the judge's scores."""
 
     SOUND = "sound"
     REWARDED = "rewarded wrongly"
@@ -26,7 +26,7 @@ class Finding(StrEnum):
     CRASHED = "crashed"
     HUNG = "hung"
     LENIENT = "lenient"
-    OUTAGE = "a number in an outage"  # not an unknown reward
+    OUTAGE = "a number in an outage"  # a right submission got a lower instead of an unknown reward
 
 
 @dataclass(frozen=True, slots=True)

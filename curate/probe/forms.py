@@ -21,11 +21,11 @@ _PROMPT = "Write a Python program that solves the problem."
 
 
 class UnusableTarget(Exception):
-    """The target cannot be probed; the message has the reason and a remedy."""
+    """An error for a target that cannot be probed. The message has the reason and a remedy."""
 
 
 class BadScore(Exception):
-    """The function returned an invalid reward."""
+    """An error for an invalid return value of a reward function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _filter_arguments(function: Callable[..., Any], arguments: dict[str, Any]) -
 
 
 def read_score(result: Any, signature: str) -> float | None:
-    """Return the number in a reward function's result; None if the reward is unknown. Raises BadScore."""
+    """Return the score in a reward function's result; None if the reward is unknown. Raises BadScore."""
     if signature == "trl":
         if not hasattr(result, "__len__") or isinstance(result, str):
             raise BadScore(f"it returned {_describe(result)}; TRL expects a list with one number per completion")

@@ -28,7 +28,7 @@ def isolate(visible_folders: Sequence[str], *, network: bool) -> dict[str, str]:
     network          whether to keep the host's network namespace
 
     Returns in the child; the calling process waits for it and exits with its status. The description of a missing layer
-    is "none: REASON". If the kernel denies all namespaces, returns without a fork.
+    is "none: REASON". If the kernel denies all namespaces, returns in the calling process.
     """
     layers = [name for name in _LAYERS if not (network and name == "network")]
     reason = ""

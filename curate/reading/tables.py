@@ -369,7 +369,7 @@ def hash_path(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def size_bytes(path: Path) -> int:
+def compute_size_bytes(path: Path) -> int:
     """Return the size in bytes of a file, or of all files below a folder."""
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(file.stat().st_size for file in files if file.is_file())

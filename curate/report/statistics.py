@@ -144,10 +144,10 @@ def _build_rejection_section(dataset: Dataset) -> list[dict[str, Any]]:
         {"stage": stage, "reason": reason, "cause": cause, "n": sum(sources.values()), "sources": sources}
         for (stage, reason, cause), sources in by_cause.items()
     ]
-    return sorted(entries, key=_sort_key)
+    return sorted(entries, key=_make_sort_key)
 
 
-def _sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
+def _make_sort_key(entry: dict[str, Any]) -> tuple[Any, ...]:
     stage = entry["stage"]
     rank = STAGES.index(stage) if stage in STAGES else len(STAGES)
     return rank, stage, -entry["n"], entry["reason"], entry["cause"]
@@ -179,7 +179,7 @@ def _build_evidence_section(dataset: Dataset) -> list[dict[str, Any]]:
         return []
     rows = query(_EXAMPLES, rows=read_table(dataset, EVIDENCE, list(EVIDENCE_COLUMNS), rows=_BATCH_ROWS))
     entries = [row | {"examples": [_build_example(example) for example in row["examples"]]} for row in rows]
-    return sorted(entries, key=_sort_key)
+    return sorted(entries, key=_make_sort_key)
 
 
 def _build_example(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Removal of the thinking, `<think>...</think>`, from a completion. The first tag is often part of the prompt.
 
 - A tag in quotes, in backticks or within a fenced block is text.
-- `<think>` at the beginning or end of a line begins the thinking, and the next `</think>` ends it. Without one, all text
-  after `<think>` is thinking.
+- `<think>` at the beginning or end of a line begins the thinking, and the next `</think>` ends it. If the latter is
+  missing, the rest of the text is thinking.
 - If `</think>` comes before any `<think>`, the thinking began in the prompt. This first tag ends it at the beginning or
   end of a line, or before a fence or `<answer>`. In the middle of a line, or alone on a line of a block, the tag ends
   the thinking only if an answer follows.

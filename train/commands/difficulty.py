@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.options import include_option, prompt_options
+from curate.commands.options import add_prompt_options, include_option
 from curate.commands.printing import print_hashes
 from curate.errors import CurateError
 from sandbox import SandboxError
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Random seed of the samples.  [default: 0]")
 @click.option("--resample", is_flag=True, help="Drop the existing samples of the named models, and sample again.")
 @include_option
-@prompt_options
+@add_prompt_options
 @engine_option
 @request_options
 @gpu_price_options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from curate.commands.options import include_option, prompt_options
+from curate.commands.options import add_prompt_options, include_option
 from curate.errors import CurateError
 from sandbox import SandboxError
 from sandbox.commands import options
@@ -148,7 +148,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
     help="JSON file for the result. Samples go to OUT.samples.jsonl as they arrive. With several suites, a folder with "
     "a SUITE.json for each.  [default: only print the result]",
 )  # fmt: skip
-@prompt_options
+@add_prompt_options
 @engine_option
 @request_options
 @click.option(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from curate.commands.options import include_option, prompt_options
+from curate.commands.options import add_prompt_options, include_option
 from curate.errors import CurateError
 from sandbox import SandboxError
 from sandbox.commands import options
@@ -55,7 +55,7 @@ _SHOWN_METRICS = (
     help="Folder of the run.  [default: runs/ and the name of CONFIG, or of the preset if there is no CONFIG]",
 )  # fmt: skip
 @include_option
-@prompt_options
+@add_prompt_options
 @engine_option
 @click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
 @click.option("--overwrite", is_flag=True, help="Delete the run in the folder, and start a new one.")

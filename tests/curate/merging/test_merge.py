@@ -124,7 +124,9 @@ def test_a_set_counts_only_if_all_datasets_were_compared_with_it(pair, tmp_path)
     assert [(hit["id"], hit["row"]) for hit in hits] == [("livecodebench/a4", 3), ("livecodebench/b3", 7)]
     assert ids(tmp_path / "out") == ["1", "a3", "b1"]
     printed = curate("merge", first, second, "--out", tmp_path / "out")
-    assert f"Warning: other does not count as compared: {second} may contain its items" in printed.stderr
+    assert (
+        f"Warning: the result does not count as compared with other: {second} may contain its items" in printed.stderr
+    )
     none = merge([first, pair[1]], tmp_path / "none")
     assert none.decontamination == {}
     assert not (tmp_path / "none" / "contamination").exists()

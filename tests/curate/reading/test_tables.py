@@ -9,7 +9,7 @@ import pytest
 from source_rows import taco_row, write_jsonl, write_parquet
 
 from curate.errors import CurateError
-from curate.reading.tables import hash_path, locate, read_rows, size_bytes, validate_options
+from curate.reading.tables import compute_size_bytes, hash_path, locate, read_rows, validate_options
 
 
 def values(location, column="a"):
@@ -237,7 +237,7 @@ def test_unknown_options_are_an_error_that_names_the_known_ones(tmp_path):
 def test_a_folder_has_a_size_and_a_digest_of_its_own(tmp_path):
     write_jsonl(tmp_path / "a" / "b.jsonl", [{"a": 1}])
     before = hash_path(tmp_path)
-    assert size_bytes(tmp_path) == (tmp_path / "a" / "b.jsonl").stat().st_size
+    assert compute_size_bytes(tmp_path) == (tmp_path / "a" / "b.jsonl").stat().st_size
     (tmp_path / "a" / "b.jsonl").rename(tmp_path / "a" / "c.jsonl")
     assert hash_path(tmp_path) != before
 
