@@ -16,8 +16,8 @@ include_option = click.option(
     "--include",
     multiple=True,
     type=click.Choice(INCLUDE_CHOICES),
-    help="Also include untrusted rows. unverified: rows without a reference that passed the tests. suspects: rows whose "
-    "tests may accept only one of several right answers. altered: a dataset whose rows differ from its manifest. "
+    help="Also include untrusted rows. unverified: rows without a reference that passed the tests. suspects: rows with "
+    "tests that may accept only one of several right answers. altered: a dataset whose rows differ from its manifest. "
     "Repeatable.",
 )
 
