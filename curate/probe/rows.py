@@ -21,7 +21,7 @@ from sandbox.probes.probe import Convention, Group, JudgeProbe, ProbeClass, Prob
 
 MAX_ROWS = 20
 _MAX_MUTANTS = 8  # per row
-_MAX_CHARACTERS = 100_000  # of tests and reference as JSON; a packet has at most 208 KB
+_MAX_CHARACTERS = 100_000  # of tests and reference as JSON, because a packet has at most 208 KB
 # Without time_limit_exceeded, because a judge on a faster machine may accept such a mutant.
 _KILLING_VERDICTS = (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)
 

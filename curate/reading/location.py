@@ -151,7 +151,8 @@ def _exclude_caches(folder: Path, names: list[str]) -> list[str]:
         with suppress(ValueError, KeyError, TypeError):
             rows = [file["filename"] for file in json.loads((folder / STATE).read_bytes())["_data_files"]]
     if rows is None:
-        in_cache = "dataset_info.json" in names  # in the folder where `datasets` caches downloads
+        # `datasets` writes dataset_info.json into the folders of its download cache.
+        in_cache = "dataset_info.json" in names
         return [name for name in names if not (in_cache and fnmatchcase(name, "cache-*.arrow"))]
     if missing := [name for name in rows if name not in names]:
         raise CurateError(f"{folder / STATE} names {missing[0]}, which is missing. Download it again.")

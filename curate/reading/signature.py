@@ -16,7 +16,7 @@ _VALUES: dict[str, tuple[type, ...]] = {
 
 
 def find_argument_mismatch(starter_code: str, entry_point: str, arguments: list[object]) -> str | None:
-    """Return a description of the mismatch; None if the arguments fit or the starter code is ambiguous."""
+    """Return a description of the mismatch; None if the arguments fit, or if the parameters are unknown or variable."""
     function = _find_function(starter_code, entry_point)
     if function is None or function.args.vararg or function.args.kwonlyargs or function.args.kwarg:
         return None

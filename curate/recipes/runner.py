@@ -2,7 +2,7 @@
 
     OUT/dataset             the dataset built, with the solve rates of the models
     OUT/band                the problems within the band of solve rates
-    OUT/filtered            the rows that fulfil the conditions
+    OUT/filtered            the rows that fulfill the conditions
     OUT/parts/train, ...    the parts of the split
     OUT/exports/NAME        an export of the last of these; NAME/PART for each part of a split
 

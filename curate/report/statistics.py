@@ -23,7 +23,7 @@ _N_EXAMPLES = 3
 _N_TIGHTEST = 5
 _TEXT_CHARACTERS = 1500  # maximum of each text, to limit the size of the page
 _MAX_STEPS = 32  # maximum number of bars for solve rates; with more samples, a bar counts several shares
-# Stages with sections of their own, so without evidence.
+# Stages whose rejections have their own sections in the report.
 _STAGES_WITH_OWN_SECTIONS = ("dedup", "decontaminate", "difficulty")
 _HIT_COLUMNS = ("row", "id", "set", "item", "rule", "score", "span", "verdict")
 _SLOWEST, _LIMIT = "slowest_cpu_seconds", "time_limit_seconds"

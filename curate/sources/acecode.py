@@ -12,7 +12,7 @@ TITLE = "AceCode"
 HUB_ID = "TIGER-Lab/AceCode-87K"
 LICENCE = "mit"
 SIZE_DESCRIPTION = "87,149 problems"
-DEFECTS = "no solutions, so nothing is verified; a model wrote the tests, without those that another model failed"
+DEFECTS = "no solutions, so nothing is verified; tests by a model, filtered by the solutions of another model"
 COLUMNS = ("question", "test_cases")
 OPTIONAL = ("id", "source")
 

@@ -69,7 +69,7 @@ Make = Callable[[Any], object]
             id="no token",
         ),
         pytest.param(lambda box: Completion(b"x", 1), TypeError, "Completion.text must be text, not bytes", id="bytes"),
-        pytest.param(lambda box: Task(tests="{}"), TypeError, "Task.tests must be a Suite, not str; for", id="JSON"),
+        pytest.param(lambda box: Task(tests="{}"), TypeError, "Task.tests must be a Suite, not str; call", id="JSON"),
     ],
 )
 def test_a_wrong_parameter_is_named(make: Make, kind: type[Exception], words: str, box: Sandbox) -> None:

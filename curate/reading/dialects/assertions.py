@@ -28,9 +28,9 @@ from curate.reading.dialects.statements import (
     extract_cases,
     extract_definition_cases,
     find_asserting_functions,
-    get_required_class,
     is_no_op,
     is_test,
+    strip_decorators,
 )
 from curate.reading.signature import find_parameter_names
 from curate.reading.values import ParseError, allow_long_integers, dump_json, shorten
@@ -85,7 +85,7 @@ def read(
         suite_cases += extract_definition_cases(node, names, values)
     if any(isinstance(node, ast.ClassDef) for node in code.tests):
         modules.append("unittest")
-        shared += [node for node in map(get_required_class, code.tests) if node is not None]
+        shared += [node for node in map(strip_decorators, code.tests) if node is not None]
     if not suite_cases:
         raise ParseError("the tests assert nothing")
     shared_code = ""

@@ -31,7 +31,7 @@ _COLLECTIONS = {"set": set, "frozenset": frozenset, "tuple": tuple, "list": list
 
 
 class NotLiteral(ValueError):
-    """An expression that is not a literal."""
+    """An error for an expression that is not a literal."""
 
 
 def evaluate(node: ast.expr, names: Mapping[str, Any]) -> Any:

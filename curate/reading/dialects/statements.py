@@ -308,8 +308,8 @@ def extract_definition_cases(node: ast.stmt, names: Collection[str], values: Map
         raise ParseError("a test is a coroutine")
 
 
-def get_required_class(node: ast.stmt) -> ast.stmt | None:
-    """Remove the decorators of a test class and its tests, and return it; None for a function."""
+def strip_decorators(node: ast.stmt) -> ast.stmt | None:
+    """Remove the decorators of a test class and of its tests, and return the class; None for a function."""
     if not isinstance(node, ast.ClassDef):
         return None
     node.decorator_list = []
