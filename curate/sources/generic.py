@@ -81,7 +81,7 @@ def select_files(table: TableFiles) -> TableFiles:
     if "public_tests" in fields and "tests" not in fields:
         raise _make_error(
             table,
-            "[fields] needs tests in addition to public_tests. If there are no others, write the key tests instead",
+            "[fields] needs tests in addition to public_tests. If there are no others, rename it to tests",
         )
     if "expected_answer" in fields and (wrong := sorted(fields.keys() & _CODE_FIELDS)):
         raise _make_error(table, f"[fields] has expected_answer, and math problems have no {', '.join(wrong)}")
