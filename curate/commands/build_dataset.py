@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Output folder; required except with --show-recipe.",
+    help="Output folder; required except with --show-recipe.  [default: none]",
 )
 @click.option(
     "--min-tests",

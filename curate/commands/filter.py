@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "A row stays if the condition is true. Repeatable: all conditions must be true.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder of the filtered dataset; required except with --dry-run."
+    "--out", type=click.Path(path_type=Path), help="Output folder; required except with --dry-run.  [default: none]"
 )
 @click.option("--dry-run", is_flag=True, help="Count the rows without writing a dataset.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset in the folder.")
