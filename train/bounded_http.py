@@ -13,10 +13,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from sandbox.service.listener import MAX_CONNECTIONS
 
 _HEAD_BYTES = 64 * 1024
-_PIPELINED = 16  # requests that may wait behind the first on one connection
-_PIPELINED_BYTES = 64 * 1024  # total size of their bodies
-_NO_LINGER = struct.pack("ii", 1, 0)  # SO_LINGER for a close that does not wait
-_LINGER_SECONDS = 2  # time for the rest of a refused body: most clients send the whole body before they read
+_MAX_PIPELINED_REQUESTS = 16  # HTTP pipelining: requests of one connection that wait for an earlier response
+_MAX_PIPELINED_BYTES = 64 * 1024  # total size of the bodies of pipelined requests
+_NO_LINGER = struct.pack("ii", 1, 0)  # SO_LINGER with a timeout of 0: closing sends a TCP reset
+_LINGER_SECONDS = 2  # time to read the rest of a refused body: most clients send the whole body before they read
 
 
 def build_bounded_config(
@@ -43,7 +43,7 @@ def build_bounded_config(
         log_config=None,
         log_level=logging.ERROR,
         access_log=False,
-        proxy_headers=True,  # trusted from a proxy on this machine, or at FORWARDED_ALLOW_IPS
+        proxy_headers=True,  # trust X-Forwarded-For only from proxies on this machine or in FORWARDED_ALLOW_IPS
         server_header=False,
         timeout_keep_alive=keep_alive_seconds,
         timeout_graceful_shutdown=stop_seconds,
@@ -56,81 +56,82 @@ def _build_bounded_protocol(
     """Build uvicorn's protocol class with these limits. It disconnects clients that exceed a limit."""
 
     class BoundedProtocol(HttpToolsProtocol):
-        _deadline: asyncio.TimerHandle | None = None  # for a head, or for the rest of a refused body
-        _received = 0  # bytes of the current request, head and body
-        _body = 0  # bytes of its body alone
-        _read_deadline: asyncio.TimerHandle | None = None  # for the client to read the response
+        _receive_deadline: asyncio.TimerHandle | None = None  # deadline for a head, or for the rest of a refused body
+        _request_bytes = 0  # size of the current request so far, head and body
+        _body_bytes = 0
+        _response_deadline: asyncio.TimerHandle | None = None  # deadline for the client to read the response
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)  # type: ignore[arg-type]
-            self._cycles: list[RequestResponseCycle] = []  # of requests without a complete response
+            self._cycles: list[RequestResponseCycle] = []
             if len(self.connections) > max_connections:
                 self.transport.abort()
             transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]  # report any unread byte
-            self._expect(head_seconds)
+            self._set_receive_deadline(head_seconds)
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            for cycle in self._list_unanswered_cycles():  # uvicorn notifies only the last cycle
+            # uvicorn itself notifies only the last cycle of a disconnect.
+            for cycle in self._list_unanswered_cycles():
                 cycle.disconnected = True
                 cycle.message_event.set()
-            self._cancel_deadline()
-            self._cancel_read_deadline()
+            self._cancel_receive_deadline()
+            self._cancel_response_deadline()
 
         def data_received(self, data: bytes) -> None:
-            if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
-                self._expect(head_seconds)
-            self._received += len(data)
+            if self._receive_deadline is None and (self.cycle is None or self.cycle.response_complete):
+                self._set_receive_deadline(head_seconds)
+            self._request_bytes += len(data)
             super().data_received(data)
-            ahead = sum(len(cycle.body) for cycle, _ in self.pipeline)
-            # Twice the body: chunked encoding wraps it.
+            pipelined_bytes = sum(len(cycle.body) for cycle, _ in self.pipeline)
+            # Chunked encoding can double the size of a body.
             if (
-                self._received > _HEAD_BYTES + 2 * self._body
-                or len(self.pipeline) > _PIPELINED
-                or ahead > _PIPELINED_BYTES
+                self._request_bytes > _HEAD_BYTES + 2 * self._body_bytes
+                or len(self.pipeline) > _MAX_PIPELINED_REQUESTS
+                or pipelined_bytes > _MAX_PIPELINED_BYTES
             ):
                 self.transport.abort()
             elif self.pipeline and not self.transport.is_closing():
-                self.flow.resume_reading()  # only reading detects a disconnect
+                self.flow.resume_reading()  # asyncio detects a disconnect only while it reads
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._read_deadline = self.loop.call_later(response_seconds, self._reset_connection)
+            self._response_deadline = self.loop.call_later(response_seconds, self._reset_connection)
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._cancel_read_deadline()
+            self._cancel_response_deadline()
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
-            self._received = self._body = 0
+            self._request_bytes = self._body_bytes = 0
 
         def on_headers_complete(self) -> None:
-            self._cancel_deadline()
+            self._cancel_receive_deadline()
             self.headers[:] = _normalize_host(self.url, self.headers)
             super().on_headers_complete()
             self._cycles = [*self._list_unanswered_cycles(), self.cycle]
 
         def on_body(self, body: bytes) -> None:
-            self._body += len(body)
+            self._body_bytes += len(body)
             super().on_body(body)
 
         def on_message_complete(self) -> None:
-            self._cancel_deadline()
+            self._cancel_receive_deadline()
             super().on_message_complete()
             if self.cycle.response_complete:
-                self._expect(head_seconds)
+                self._set_receive_deadline(head_seconds)
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
             if self.cycle.response_complete and self.cycle.more_body:
-                self._expect(_LINGER_SECONDS)
+                self._set_receive_deadline(_LINGER_SECONDS)
 
         def _list_unanswered_cycles(self) -> list[RequestResponseCycle]:
             return [cycle for cycle in self._cycles if not cycle.response_complete]
 
-        def _expect(self, seconds: float) -> None:
-            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+        def _set_receive_deadline(self, seconds: float) -> None:
+            self._receive_deadline = self.loop.call_later(seconds, self.transport.abort)
 
         def _reset_connection(self) -> None:
             """Close the connection with a TCP reset, so the kernel discards unsent data."""
@@ -138,21 +139,21 @@ def _build_bounded_protocol(
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self.transport.abort()
 
-        def _cancel_read_deadline(self) -> None:
-            if self._read_deadline is not None:
-                self._read_deadline.cancel()
-                self._read_deadline = None
+        def _cancel_response_deadline(self) -> None:
+            if self._response_deadline is not None:
+                self._response_deadline.cancel()
+                self._response_deadline = None
 
-        def _cancel_deadline(self) -> None:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
+        def _cancel_receive_deadline(self) -> None:
+            if self._receive_deadline is not None:
+                self._receive_deadline.cancel()
+                self._receive_deadline = None
 
     return BoundedProtocol
 
 
 def _normalize_host(url: bytes, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Replace the header Host by the host in the request line, if there is one (RFC 9112, 3.2.2)."""
+    """Replace the header Host by the host of an absolute URL in the request line (RFC 9112, 3.2.2)."""
     if url.startswith(b"/") or b"://" not in url:
         return headers
     host = re.split(rb"[/?#]", url.partition(b"://")[2], maxsplit=1)[0]

@@ -54,9 +54,9 @@ class Child:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Return the exit status, negative for a signal, or None while the process runs.
+        """Return the exit status, or the negative number of the signal; None while the process runs.
 
-        Only `end` reaps the process. Until then the process id cannot be reused, so `end` kills only this group.
+        Only `end` reaps the process, so the kernel cannot reuse the process id before `end` kills the group.
         """
         if self._process.returncode is not None:
             return self._process.returncode
@@ -90,14 +90,14 @@ class Child:
 
 
 class RestartBudget:
-    """A limit of `per_hour` restarts within any hour."""
+    """A limit of `per_hour` restarts in each sliding window of one hour."""
 
     def __init__(self, per_hour: int) -> None:
         self.per_hour = per_hour
         self._restarts: deque[float] = deque()
 
     def spend(self, now: float) -> bool:
-        """Count a restart at time `now`, in seconds, and return whether the budget allows it."""
+        """Count a restart at the time `now` in seconds, unless the budget is spent; return whether it was counted."""
         while self._restarts and now - self._restarts[0] > _HOUR:
             self._restarts.popleft()
         if len(self._restarts) >= self.per_hour:
@@ -108,7 +108,7 @@ class RestartBudget:
 
 def _run_module(module: str, *arguments: str) -> None:
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    from curate.errors import CurateError  # here, because the thread must not wait for slow imports
+    from curate.errors import CurateError  # imported after the start of the thread, because imports are slow
     from sandbox import SandboxError
     from train.errors import TrainError
 
@@ -124,7 +124,7 @@ def _end_with_parent() -> None:
         pass
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)  # the engine may be in a long step
+    os._exit(1)  # without cleanup, since an engine may be in a long step
 
 
 if __name__ == "__main__":

@@ -8,14 +8,15 @@ from typing import Any, Self
 
 from train.errors import ConfigError
 
-# By our name of an option in [engine], vLLM's name and the type.
+# Our names of options in [engine], with vLLM's name and the type.
 _RENAMED_OPTIONS: Mapping[str, tuple[str, type]] = {
     "concurrency": ("max_num_seqs", int),
     "tensor_parallel": ("tensor_parallel_size", int),
     "memory_share": ("gpu_memory_utilization", float),
     "max_model_len": ("max_model_len", int),
 }
-_RESERVED = {  # options that the samplers set themselves
+# Options that the samplers set themselves.
+_RESERVED = {
     "model", "logprobs_mode", "worker_extension_cls", "enable_sleep_mode", "skip_tokenizer_init", "runner",
 }  # fmt: skip
 # The other options affect only speed and memory.
@@ -24,21 +25,15 @@ _SAMPLE_AFFECTING_OPTIONS = {
     "load_format", "logits_processors", "model_impl", "quantization", "quantization_config", "revision", "tokenizer",
     "tokenizer_mode", "tokenizer_revision",
 }  # fmt: skip
-# By request field, the option that sets it. null omits a field, for servers that reject it.
+# The command-line option of each request field. A null value omits the field, for servers that reject it.
 _FIELD_OPTIONS = {
     "temperature": "--temperature", "top_p": "--top-p", "max_tokens": "--max-tokens", "seed": "--seed",
     "stop": "--stop", "chat_template_kwargs": "--template-arg",
 }  # fmt: skip
-_RESERVED_FIELDS = {
-    "model",
-    "messages",
-    "prompt",
-    "stream",
-    "n",
-    "echo",
-}  # the client's parsing of replies depends on them
-REQUEST = "request"  # key of further request fields among the options on which completions depend
-_REQUEST_SECONDS = 3600.0  # for a long completion in a long queue: the server replies after the last token
+# Request fields on which the client's parsing of replies depends.
+_RESERVED_FIELDS = {"model", "messages", "prompt", "stream", "n", "echo"}
+REQUEST = "request"  # key of the request fields in a table of sample-affecting options
+_REQUEST_SECONDS = 3600.0  # a server may queue a request, and replies only after the last token
 MAX_REQUEST_SECONDS = 7200.0
 
 
@@ -49,7 +44,7 @@ class RequestOptions:
     fields       additional fields of the body by name, which override ours; None omits the field
     max_seconds  time limit of each request
 
-    Raises ConfigError for fields that are set by curate itself or by other options.
+    Raises ConfigError for fields that curate itself or another option sets.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -97,7 +92,7 @@ class EngineOptions:
 
         table          values by our names (concurrency, tensor_parallel, memory_share, max_model_len) or by those of
                        vLLM's EngineArgs, which rejects unknown ones
-        reserved_keys  rejected keys, each with the name of the setting that decides it
+        reserved_keys  rejected keys, each with the name of the setting to use instead
 
         Raises ConfigError for a rejected key, and for a value of the wrong type.
         """
@@ -105,11 +100,15 @@ class EngineOptions:
         for key, value in table.items():
             name, kind = _RENAMED_OPTIONS.get(key, (key, None))
             if name == "hf_token":
-                raise ConfigError("the engine option hf_token would be recorded. Set the variable HF_TOKEN instead.")
+                raise ConfigError(
+                    "the engine option hf_token would be saved with the results. Set the variable HF_TOKEN instead."
+                )
             if key in reserved_keys:
-                raise ConfigError(f"the engine option {key} is decided by {reserved_keys[key]}. Set that instead.")
+                raise ConfigError(
+                    f"the engine option {key} is set by {reserved_keys[key]}. Use {reserved_keys[key]} instead."
+                )
             if name in _RESERVED:
-                raise ConfigError(f"the engine option {key} is set by curate itself. Leave it out.")
+                raise ConfigError(f"the engine option {key} is set by curate itself. Omit it.")
             fits = kind is None or type(value) is kind or (kind is float and type(value) is int)
             if kind and (not fits or (value <= 0 and key != "max_model_len") or (key == "memory_share" and value > 1)):
                 wanted = "a share above 0, up to 1" if kind is float else "an integer above 0"

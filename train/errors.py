@@ -1,4 +1,4 @@
-"""The errors of this package, and recovery hints for full or read-only disks.
+"""The errors of this package, and remedies for failed writes to disk.
 
 Training runs raise RunErrors, engines and model servers SamplerErrors. Callers must also expect SandboxError and
 CurateError from the packages below. Files saved before an error stay valid.
@@ -41,7 +41,7 @@ class CheckpointError(RunError):
 
 
 class NoRunError(RunError):
-    """The folder holds no run, or a run without the steps, weights or evaluations that are needed."""
+    """The folder holds no run, or its run lacks the needed steps, weights or evaluations."""
 
 
 class TransferError(TrainError):
@@ -49,7 +49,7 @@ class TransferError(TrainError):
 
 
 class ControllerUnreachable(TrainError):
-    """The run's controller is unreachable. Workers retry for --patience seconds."""
+    """The run's controller is unreachable. Workers retry until the deadline set by --patience."""
 
 
 class CallDeferred(ControllerUnreachable):
@@ -66,10 +66,10 @@ _REMEDIES = {
     errno.ENFILE: "Close other programs that hold files open",
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "Make room"),
 }
-_NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # as in messages of Python, and of libraries in Rust
+_NUMBER = re.compile(r"(?:Errno|os error) (\d+)")  # errno in messages of Python and of Rust libraries
 
 
-def recovery_hint(error: BaseException) -> str:
-    """Return the beginning of a sentence of advice, such as "Make room", for an OSError or its text in `error`."""
+def suggest_remedy(error: BaseException) -> str:
+    """Return advice without a final period, such as "Make room", for an OSError or for an error that quotes one."""
     number = _NUMBER.search(str(error))
     return _REMEDIES.get(int(number[1]), "Correct that") if number else "Make room"

@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class GpuPrice:
-    gpus: int  # number of GPUs
+    gpus: int  # number of rented GPUs
     gpu_hour: float  # price of one GPU for an hour
 
 
@@ -14,7 +14,7 @@ class GpuPrice:
 class GpuCost:
     """The cost of the GPU time of sampling.
 
-    seconds              wall time, paid for all GPUs
+    seconds              wall time, for which all GPUs are rented
     n_samples            samples in this time
     samples_per_problem  samples of each problem
     """
@@ -25,22 +25,22 @@ class GpuCost:
     samples_per_problem: int
 
     @property
-    def total(self) -> float:
+    def total_cost(self) -> float:
         return self.price.gpus * self.price.gpu_hour * self.seconds / 3600
 
     @property
-    def per_sample(self) -> float | None:
-        """Return the cost of a sample; None if there are no samples."""
-        return self.total / self.n_samples if self.n_samples else None
+    def cost_per_sample(self) -> float | None:
+        """Return the mean cost of a sample; None without samples."""
+        return self.total_cost / self.n_samples if self.n_samples else None
 
     @property
-    def per_problem(self) -> float | None:
-        """Return the cost of all samples of a problem; None if there are no samples."""
-        return None if self.per_sample is None else self.per_sample * self.samples_per_problem
+    def cost_per_problem(self) -> float | None:
+        """Return the mean cost of all samples of a problem; None without samples."""
+        return None if self.cost_per_sample is None else self.cost_per_sample * self.samples_per_problem
 
     def as_table(self) -> dict[str, Any]:
         """Return the cost as JSON values; unknown amounts are null."""
-        amounts = {"total": self.total, "per_problem": self.per_problem, "per_sample": self.per_sample}
+        amounts = {"total": self.total_cost, "per_problem": self.cost_per_problem, "per_sample": self.cost_per_sample}
         return {**asdict(self), **amounts}
 
     @classmethod
@@ -50,9 +50,9 @@ class GpuCost:
         return cls(price, table["seconds"], table["n_samples"], table["samples_per_problem"])
 
     def __str__(self) -> str:
-        each = (
+        means = (
             "nothing was sampled"
-            if self.per_problem is None
-            else f"{self.per_problem:,.4g} a problem, {self.per_sample:,.4g} a sample"
+            if self.cost_per_problem is None
+            else f"{self.cost_per_problem:,.4g} a problem, {self.cost_per_sample:,.4g} a sample"
         )
-        return f"{each}, {self.total:,.2f} for {self.price.gpus} GPUs in {self.seconds / 3600:,.2f} hours"
+        return f"{means}, {self.total_cost:,.2f} for {self.price.gpus} GPUs in {self.seconds / 3600:,.2f} hours"

@@ -1,6 +1,7 @@
 """Ctrl-C and SIGTERM in a training run: the first ends it after critical sections, the second immediately.
 
-The state of this module is global, as signals are. Outside `handle_signals`, signals have their default effect.
+Signal handlers are global to the process, and so is the state of this module. Outside `handle_signals`, signals have
+their default effect.
 """
 
 import logging
@@ -15,28 +16,28 @@ from types import FrameType
 log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)  # clusters send SIGTERM before SIGKILL
-_DUPLICATE_SECONDS = 2.0  # signals this close count as one, since torchrun forwards the terminal's signal
+_DUPLICATE_SECONDS = 2.0  # signals within this time count as one: torchrun forwards the terminal's SIGINT
 
 
 @dataclass(slots=True)
 class _Signals:
-    """The signals that arrived, and whether they may end the run now."""
+    """The first signal to end the run, and the exception for it."""
 
-    is_watched: bool = False
-    arrived: float | None = None  # time of the first signal, by time.monotonic
-    reason: BaseException | None = None  # the exception for the main thread
+    is_handled: bool = False
+    first_time: float | None = None  # time of the first signal, by time.monotonic; None: no signal yet
+    reason: BaseException | None = None  # exception to raise in the main thread; None: KeyboardInterrupt
     is_raised: bool = False
     deferrals: int = 0
 
-    def receive(self, number: int, frame: FrameType | None) -> None:
+    def handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        if self.arrived is None:
-            self.arrived = now
-        elif self.reason is None and now - self.arrived > _DUPLICATE_SECONDS:
+        if self.first_time is None:
+            self.first_time = now
+        elif self.reason is None and now - self.first_time > _DUPLICATE_SECONDS:
             self.is_raised = True
             raise KeyboardInterrupt
         if self.deferrals and self.reason is None:
-            log.warning("the run ends once its last complete step is saved; another signal ends it immediately")
+            log.warning("the run ends after it has saved its last complete step; another signal ends it immediately")
         if not self.deferrals:
             self.raise_once()
 
@@ -51,20 +52,20 @@ _signals = _Signals()
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into a KeyboardInterrupt outside `defer_interrupts`, in the main thread."""
+    """Raise a KeyboardInterrupt in the main thread on SIGINT or SIGTERM; `defer_interrupts` delays it."""
     global _signals
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     _signals = _Signals()
-    before = {number: signal.signal(number, _signals.receive) for number in _SIGNALS}
-    _signals.is_watched = True
+    before = {number: signal.signal(number, _signals.handle) for number in _SIGNALS}
+    _signals.is_handled = True
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        _signals.is_watched = False
+        _signals.is_handled = False
 
 
 @contextmanager
@@ -79,25 +80,25 @@ def defer_interrupts() -> Iterator[None]:
         yield
     finally:
         signals.deferrals -= 1
-    if signals.arrived is not None and not signals.deferrals:
+    if signals.first_time is not None and not signals.deferrals:
         signals.raise_once()
 
 
-def interrupt_requested() -> bool:
+def is_interrupt_requested() -> bool:
     """Return whether a signal to end the run has arrived."""
-    return _signals.arrived is not None
+    return _signals.first_time is not None
 
 
 def request_interrupt(reason: BaseException | None = None) -> bool:
-    """Interrupt the main thread as a signal would, from any thread.
+    """Interrupt the main thread like a signal. Any thread may call this function.
 
     reason: the exception that the main thread raises; None: KeyboardInterrupt
 
     Returns whether the main thread will raise it: False outside `handle_signals`, or after an earlier signal.
     """
     main = threading.main_thread().ident
-    if not _signals.is_watched or _signals.arrived is not None or main is None:
+    if not _signals.is_handled or _signals.first_time is not None or main is None:
         return False
     _signals.reason = reason
-    signal.pthread_kill(main, signal.SIGTERM)  # also interrupts a blocking call of that thread
+    signal.pthread_kill(main, signal.SIGTERM)  # also interrupts a blocking call of the main thread
     return True

@@ -22,7 +22,7 @@ from train.asynchronous.pipeline import Pipeline, open_controller
 from train.config import Config
 from train.config.checks import find_config_warnings
 from train.errors import CheckpointError, ConfigError, RolloutError, RunError
-from train.interrupts import defer_interrupts, handle_signals, interrupt_requested
+from train.interrupts import defer_interrupts, handle_signals, is_interrupt_requested
 from train.learning.learner import Learner
 from train.rollouts.context_schedule import ContextSchedule
 from train.rollouts.groups import Group, SubmitForReward, to_training_sequences
@@ -41,11 +41,11 @@ from train.sampling.open_engine import open_engine
 
 log = logging.getLogger(__name__)
 
-# Called with a step and its metrics, and again if an evaluation of the step ends later.
+# Callback with a step and its metrics, called again with the metrics of an evaluation that ends later.
 StepCallback = Callable[[int, Mapping[str, float]], None]
 
-_SAVE_HINT = "To write the model as it is: --resume --set run.steps=1."
-_MAX_TRUNCATED_STEPS = 5  # successive steps with a truncated share of at least run.max_truncated_share
+_SAVE_HINT = "To end the run here and write the model, repeat the command with --resume --set run.steps=1."
+_MAX_TRUNCATED_STEPS = 5  # successive truncated steps that end the run; see run.max_truncated_share
 
 
 def train(config: Config, run: Path, *, report: StepCallback = lambda step, metrics: None) -> None:
@@ -119,7 +119,7 @@ def _open_learner(config: Config) -> Iterator[tuple[Learner | None, ExitStack]]:
         )
         stack.enter_context(closing(learner))
         if learner.rank:
-            with defer_interrupts():  # rank 0 decides when this rank ends
+            with defer_interrupts():  # only rank 0 ends this rank
                 learner.serve_calls()
         yield None if learner.rank else learner, stack
 
@@ -131,7 +131,7 @@ def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, d
     """
     saved = checkpoint.list_checkpoints(run)
     if not saved:
-        metrics.truncate_after(-1)  # step 0 is evaluated again
+        metrics.truncate_after(-1)  # including step 0, because the run starts again
         return RunProgress(dataset_digest=dataset_digest)
     progress = checkpoint.load(saved[-1], learner.load_state)
     if progress.dataset_digest != dataset_digest:
@@ -139,7 +139,7 @@ def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, d
             f"{config.data.dataset} has other training problems than at the start of {run}. "
             "Restore data.include and the dataset, or choose another --out."
         )
-    log.info("resumes after step %d", progress.step)
+    log.info("the run resumes after step %d", progress.step)
     metrics.truncate_after(progress.step)
     return progress
 
@@ -185,7 +185,7 @@ def _open_pipeline(
 
 
 class Trainer:
-    """A run in progress."""
+    """The training loop, and its state between steps."""
 
     def __init__(
         self,
@@ -208,12 +208,12 @@ class Trainer:
         self._metrics = metrics
         self._timeline = timeline
         self._report = report
-        self._last_progress = progress  # after the last complete step
+        self._last_progress = progress  # progress after the last complete step
         self._saved_step = self._step_of_weights = progress.step
         self._schedule = ContextSchedule(
             config.stages, progress.stage, progress.recent_clipped, ahead=config.rollout.pipeline == "one-off"
         )
-        self._saving: Future[Path] | None = None  # the pending checkpoint
+        self._pending_checkpoint: Future[Path] | None = None
         self._evaluations = EvaluationScheduler(
             config,
             run,
@@ -225,8 +225,8 @@ class Trainer:
             seconds=progress.evaluated_seconds,
         )
         self._performance = Performance(config, n_ranks=learner.n_ranks)
-        self._train_seconds = 0.0  # of this step
-        self._truncated_steps = 0  # successive steps up to now, see _MAX_TRUNCATED_STEPS
+        self._step_train_seconds = 0.0
+        self._n_truncated_steps = 0  # number of successive truncated steps up to now; see _MAX_TRUNCATED_STEPS
 
     def run(self) -> None:
         """Run all remaining steps, then write the model. On failure, save the last complete step."""
@@ -237,8 +237,8 @@ class Trainer:
                 self._metrics.log(0, self._evaluations.evaluate_if_due(0, self._schedule.max_tokens))
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
-                if self._saving is not None and self._saving.done():
-                    self._finish_saving()  # raises its error now, such as ENOSPC, instead of at the next checkpoint
+                if self._pending_checkpoint is not None and self._pending_checkpoint.done():
+                    self._finish_saving()  # raises an error such as ENOSPC now instead of at the next checkpoint
                 self._make_step(step)
             self._finish_saving()
             self._learner.save_pretrained(self._folder / model_card.MODEL_FOLDER)
@@ -246,8 +246,8 @@ class Trainer:
             model_card.write(self._folder)
         except (Exception, KeyboardInterrupt) as error:
             self._save_after_failure(error)
-            if interrupt_requested() and not isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt from error  # another thread failed because of the same signal
+            if is_interrupt_requested() and not isinstance(error, KeyboardInterrupt):
+                raise KeyboardInterrupt from error  # the same signal made another thread fail
             raise
         finally:
             self._evaluations.close()
@@ -278,25 +278,25 @@ class Trainer:
         clipped_ratio = metrics["completions/clipped_ratio"]
         if self._schedule.advance(step, clipped_ratio):
             self._pipeline.set_max_tokens(self._schedule.max_tokens)
-            log.info("completions may now have %d tokens", self._schedule.max_tokens)
+            log.info("the maximum completion length is now %d tokens", self._schedule.max_tokens)
         metrics |= self._evaluations.evaluate_if_due(step, self._schedule.max_tokens)
         with defer_interrupts():
             self._record_step(step, metrics, groups)
         is_truncated = clipped_ratio >= self._config.run.max_truncated_share
-        self._truncated_steps = self._truncated_steps + 1 if is_truncated else 0
-        if self._truncated_steps >= _MAX_TRUNCATED_STEPS:
+        self._n_truncated_steps = self._n_truncated_steps + 1 if is_truncated else 0
+        if self._n_truncated_steps >= _MAX_TRUNCATED_STEPS:
             raise RolloutError(_describe_truncation(step, clipped_ratio))
 
     def _learn_from_batch(self, step: int) -> tuple[list[Group], list[dict[str, float]]]:
         """Train on the groups of this step as they arrive; return the groups, and the metrics of each update."""
         groups: list[Group] = []
         updates: list[dict[str, float]] = []
-        self._train_seconds = 0.0
+        self._step_train_seconds = 0.0
         for minibatches in self._pipeline.yield_minibatches(step):
             self._evaluations.begin_idle_evaluation()
             start_time = self._timeline.clock()
-            metrics = self._learn(step, minibatches)
-            self._train_seconds += self._timeline.clock() - start_time
+            metrics = self._update_weights(step, minibatches)
+            self._step_train_seconds += self._timeline.clock() - start_time
             if not updates:
                 self._check_parity(step, minibatches[0], metrics[0])
             updates += metrics
@@ -311,7 +311,9 @@ class Trainer:
 
     def _compute_time_metrics(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
         return {
-            **self._performance.compute_step_metrics(groups, train_seconds=self._train_seconds, step_seconds=seconds),
+            **self._performance.compute_step_metrics(
+                groups, train_seconds=self._step_train_seconds, step_seconds=seconds
+            ),
             "step_time": seconds,
             "idle/trainer": self._pipeline.wait_seconds / seconds,
             "idle/sampler": max(1 - self._pipeline.sampling_seconds / seconds, 0.0),  # nan stays nan
@@ -326,9 +328,9 @@ class Trainer:
         if step == self._config.run.steps or step % self._config.run.checkpoint_steps == 0:
             self._save()
 
-    def _learn(self, step: int, minibatches: Sequence[Sequence[Group]]) -> list[dict[str, float]]:
+    def _update_weights(self, step: int, minibatches: Sequence[Sequence[Group]]) -> list[dict[str, float]]:
         if self._step_of_weights != step and self._last_progress.step > self._saved_step:
-            self._learner.snapshot()  # if this step fails or is interrupted, the previous one is saved
+            self._learner.snapshot()  # to save the previous step if this step fails
         self._step_of_weights = step
         with self._timeline.record_part(step, "train"):
             parts = [
@@ -376,14 +378,16 @@ class Trainer:
         with self._timeline.record_part(self._last_progress.step, "checkpoint"):
             self._finish_saving()
             save_learner = partial(self._learner.save_state, from_snapshot=from_snapshot)
-            self._saving = checkpoint.save(self._folder, self._last_progress, save_learner, keep=self._config.run.keep)
+            self._pending_checkpoint = checkpoint.save(
+                self._folder, self._last_progress, save_learner, keep=self._config.run.keep
+            )
         self._saved_step = self._last_progress.step
 
     def _finish_saving(self) -> None:
         """Wait for the pending checkpoint. Raises CheckpointError if it fails."""
-        saving, self._saving = self._saving, None
-        if saving is not None:
-            saving.result()
+        checkpoint_future, self._pending_checkpoint = self._pending_checkpoint, None
+        if checkpoint_future is not None:
+            checkpoint_future.result()
             self._pipeline.on_checkpoint_saved(checkpoint.find_oldest_step(self._folder))
 
     def _save_after_failure(self, error: BaseException) -> None:
@@ -396,7 +400,7 @@ class Trainer:
         if self._last_progress.step <= self._saved_step or isinstance(error, CheckpointError):
             return
         if not self._learner.all_ranks_alive:
-            log.warning("step %d is not saved: a rank is lost or has failed", self._last_progress.step)
+            log.warning("step %d is not saved, because a rank has failed", self._last_progress.step)
             return
         try:
             with defer_interrupts():
@@ -415,18 +419,19 @@ def _load_tokenizer(path: str) -> Any:
 def _describe_missing_signal(step: int, counts: Mapping[str, int]) -> str:
     message = (
         f"step {step}: no group with a signal in {counts['rounds']} rounds: {counts['none']} groups solved by no "
-        f"completion, {counts['all']} by all, {counts['unknown']} without any reward because the sandbox failed, "
-        f"reward.model failed or reward.function returned None, {counts['cut_off']} truncated, "
-        f"{counts['refused']} prompts refused."
+        f"completion, {counts['all']} solved by all completions, {counts['cut_off']} truncated, {counts['unknown']} "
+        f"without any reward; {counts['refused']} prompts refused. Rewards are missing if the sandbox or reward.model "
+        "fails, or reward.function returns None."
     )
     if counts["unknown"]:
         return f"{message} Run `curate doctor` to diagnose the sandbox, then repeat the command with --resume."
-    return f"{message} Choose problems that this model solves sometimes: curate difficulty, --solve-rate. {_SAVE_HINT}"
+    advice = "Choose problems that this model sometimes solves: see `curate difficulty` and --solve-rate."
+    return f"{message} {advice} {_SAVE_HINT}"
 
 
 def _describe_truncation(step: int, clipped_ratio: float) -> str:
     return (
         f"step {step}: {clipped_ratio:.0%} of the completions are truncated. {_MAX_TRUNCATED_STEPS} successive steps "
-        "reached run.max_truncated_share, so too few completions give a gradient. Start another run, with a lower "
-        f"optimizer.learning_rate or a higher max_tokens of its stage. {_SAVE_HINT}"
+        "reached run.max_truncated_share, so too few completions give a gradient. Start another run with a lower "
+        f"optimizer.learning_rate, or with a higher max_tokens of the stage. {_SAVE_HINT}"
     )

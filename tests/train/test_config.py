@@ -142,7 +142,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, [*ASYNC, "evaluation.where=idle"], "engines never wait for the learner", id="never idle"),
         pytest.param(SMALL, ["evaluation.gpus=[1]"], 'for evaluation.where = "own", not for "inside"', id="its GPUs"),
         pytest.param(SMALL, [*OWN, "engine.gpus=[1]", "evaluation.gpus=[1]"], "or one of engine.gpus", id="shared GPU"),
-        pytest.param(SMALL, [*OWN, "engine.gpus=[1]"], "of its engine in evaluation.gpus", id="no GPU to evaluate"),
+        pytest.param(SMALL, [*OWN, "engine.gpus=[1]"], "the GPUs of the evaluation engine", id="no GPU to evaluate"),
         pytest.param(
             SMALL, [*OWN, "evaluation.gpus=[1]", "evaluation.tensor_parallel=2"], "are not a multiple of", id="one of 2"
         ),
@@ -168,7 +168,7 @@ def test_a_written_configuration_is_read_back_unchanged(file):
         pytest.param(SMALL, ["engine.options=3"], "engine.options must be a table, not 3", id="no options"),
         pytest.param(SMALL, ["sandbox.backend=http"], "sandbox: the backend http needs an address", id="no address"),
         pytest.param(SMALL, ["reward.model_device=gpu"], 'must be "cpu" or the name of a GPU', id="no device"),
-        pytest.param(SMALL, ["reward.model_train_steps=5"], "needs a reward.model, and", id="no reward model"),
+        pytest.param(SMALL, ["reward.model_train_steps=5"], "needs reward.model, and", id="no reward model"),
         pytest.param(
             SMALL,
             ["reward.model=m", "reward.model_train_steps=5", "rollout.pipeline=one-off"],
@@ -189,26 +189,28 @@ def test_a_written_configuration_is_read_back_unchanged(file):
             "nothing corrects for completions",
             id="no weights",
         ),
-        pytest.param(SMALL, ["engine.transfer=nccl"], "name these in engine.gpus", id="no GPUs for NCCL"),
+        pytest.param(SMALL, ["engine.transfer=nccl"], "name their GPUs in engine.gpus", id="no GPUs for NCCL"),
         pytest.param(
             SMALL, [*ASYNC, "engine.transfer=nccl", "engine.gpus=[1]"], "workers join and leave", id="NCCL to workers"
         ),
         pytest.param(
             SMALL,
             ["engine.parity=0.5"],
-            "engine.parity must be 0, for the default bound, or at least 1",
+            "engine.parity must be 0 (the default bound) or at least 1",
             id="more than equal",
         ),
         pytest.param(SMALL, ["engine.gpus=[0,0]"], "engine.gpus names a GPU twice", id="one GPU twice"),
         pytest.param(SMALL, ["engine.mismatch_stop=0.001"], "the run warns before it stops", id="no warning"),
         pytest.param(SMALL, ["rollout.max_seconds=0.05"], "is too short for one completion of 96 tokens", id="no time"),
         pytest.param(SMALL, ["workers.local=false"], '[workers] is for rollout.pipeline = "async"', id="no workers"),
-        pytest.param(SMALL, [*ASYNC, "workers.local=false"], "Set workers.listen, such as 0.0.0.0:7878", id="deaf"),
+        pytest.param(
+            SMALL, [*ASYNC, "workers.local=false"], "Set workers.listen to an address such as 0.0.0.0:7878", id="deaf"
+        ),
         pytest.param(SMALL, [*ASYNC, "workers.listen=:7878"], "must be HOST:PORT", id="no host"),
         pytest.param(SMALL, ["optimizer.betas=[0.9]"], "must be a list of 2 values", id="list"),
         pytest.param(SMALL, ["rollout"], "give section.key=value", id="no value"),
         pytest.param(SMALL, ["stages.1.max_tokens=3"], "the number of stages is 1", id="no such stage"),
-        pytest.param(SMALL, ["rollout.completions=1"], "a group of one has no advantage", id="no group"),
+        pytest.param(SMALL, ["rollout.completions=1"], "a single completion has no advantage", id="no group"),
         pytest.param(SMALL, ["objective.delta=1.1"], "must be at least 1 + clip_high", id="delta"),
         pytest.param(SMALL, ["rollout.temperature=0"], "must be more than 0", id="greedy"),
         pytest.param(

@@ -75,8 +75,8 @@ def test_options_of_vllm_stand_in_the_section_of_the_engine(file):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        pytest.param("engine.dtype=half", "the engine option dtype is decided by model.dtype", id="elsewhere"),
-        pytest.param("engine.max_num_seqs=8", "is decided by engine.concurrency", id="another name"),
+        pytest.param("engine.dtype=half", "the engine option dtype is set by model.dtype", id="elsewhere"),
+        pytest.param("engine.max_num_seqs=8", "is set by engine.concurrency", id="another name"),
         pytest.param("engine.worker_extension_cls=x", "is set by curate itself", id="reserved"),
         pytest.param("engine.hf_token=x", "Set the variable HF_TOKEN instead", id="secret"),
     ],

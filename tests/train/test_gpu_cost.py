@@ -13,19 +13,19 @@ from train.run.metrics_log import read_metrics
 
 def test_all_gpus_are_paid_for_the_whole_time():
     cost = GpuCost(GpuPrice(gpus=32, gpu_hour=2.5), seconds=1800, n_samples=1024, samples_per_problem=16)
-    assert cost.total == 40
-    assert (cost.per_problem, cost.per_sample) == (0.625, 0.0390625)
+    assert cost.total_cost == 40
+    assert (cost.cost_per_problem, cost.cost_per_sample) == (0.625, 0.0390625)
     assert str(cost) == "0.625 a problem, 0.03906 a sample, 40.00 for 32 GPUs in 0.50 hours"
 
 
 def test_the_run_of_deepcoder_costs_what_a_gpu_hour_makes_of_it():
     # 32 H100 for two and a half weeks; 45,000 dollars are 3.35 an hour.
-    assert GpuCost(GpuPrice(32, 3.35), 17.5 * 86400, 1, 1).total == pytest.approx(45_000, rel=0.01)
+    assert GpuCost(GpuPrice(32, 3.35), 17.5 * 86400, 1, 1).total_cost == pytest.approx(45_000, rel=0.01)
 
 
 def test_without_samples_there_is_no_cost_of_a_sample():
     cost = GpuCost(GpuPrice(1, 3.0), 3600, 0, 8)
-    assert (cost.total, cost.per_problem, cost.per_sample) == (3.0, None, None)
+    assert (cost.total_cost, cost.cost_per_problem, cost.cost_per_sample) == (3.0, None, None)
     assert str(cost) == "nothing was sampled, 3.00 for 1 GPUs in 1.00 hours"
 
 
@@ -33,7 +33,7 @@ def test_a_cost_is_read_as_it_was_written():
     cost = GpuCost(GpuPrice(8, 2.0), 123.5, 64, 8)
     table = json.loads(json.dumps(cost.as_table()))
     assert GpuCost.from_table(table) == cost
-    assert (table["total"], table["per_sample"]) == (cost.total, cost.per_sample)
+    assert (table["total"], table["per_sample"]) == (cost.total_cost, cost.cost_per_sample)
 
 
 def test_an_engine_has_the_gpus_of_all_its_parallel_parts():

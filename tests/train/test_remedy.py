@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from curate_command import curate
 
-from train.errors import recovery_hint
+from train.errors import suggest_remedy
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from train.errors import recovery_hint
     ],
 )
 def test_the_advice_fits_the_error(error, words):
-    assert recovery_hint(error).startswith(words)
+    assert suggest_remedy(error).startswith(words)
 
 
 def test_a_run_that_cannot_write_says_what_to_do_before_it_is_resumed(small: Path):

@@ -16,7 +16,7 @@ from train.asynchronous.events import Event
 from train.asynchronous.group_states import Groups, GroupState, OpenGroup
 from train.asynchronous.leases import LeaseTable
 from train.asynchronous.messages import Lease, pack_tokens
-from train.errors import RolloutError, recovery_hint
+from train.errors import RolloutError, suggest_remedy
 from train.rollouts.groups import Group, classify_signal, derive_sample_seed
 from train.rollouts.prompt_dataset import TrainingPrompt
 from train.sampling.protocol import SamplingParams
@@ -218,12 +218,13 @@ class JournaledGroups:
 
 @contextmanager
 def _translate_write_errors() -> Iterator[None]:
-    """Translate OSError to RolloutError with a recovery hint."""
+    """Translate OSError to RolloutError with a remedy."""
     try:
         yield
     except OSError as error:
         raise RolloutError(
-            f"the journal cannot be written: {error}. {recovery_hint(error)}; the same command with --resume continues."
+            f"the journal cannot be written: {error}. {suggest_remedy(error)}; the same command with --resume "
+            "continues."
         ) from error
 
 

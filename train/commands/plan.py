@@ -37,7 +37,7 @@ _SIMILAR_SPEED = 0.97  # minimum speed, relative to the fastest mode, of a recom
     type=click.FloatRange(0, 0.75),  # with more, most simulated groups would be rejected
     default=0.0,
     show_default=True,
-    help="Share of groups without a signal, which are replaced.",
+    help="Share of groups without a learning signal. A run replaces each of them by another group.",
 )
 @gpu_hour_option
 def command(
@@ -123,4 +123,4 @@ def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
 def _format_cost(split: "GpuSplit", workload: "Workload", price: GpuPrice, steps: int) -> str:
     n_samples = steps * workload.groups * workload.completions
     run = GpuCost(price, steps * split.result.step_seconds, n_samples, workload.completions)
-    return f"cost: {run.total / steps:,.2f} a step, {run}, for run.steps = {steps}"
+    return f"cost: {run.total_cost / steps:,.2f} a step, {run}, for run.steps = {steps}"

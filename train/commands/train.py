@@ -28,7 +28,7 @@ from train.commands.options import (
     gpu_hour_option,
     report_interruption,
 )
-from train.errors import ConfigError, NoRunError, TrainError, recovery_hint
+from train.errors import ConfigError, NoRunError, TrainError, suggest_remedy
 from train.gpu_cost import GpuCost, GpuPrice
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def command(
         return open_run(run, settings, resume=resume, overwrite=overwrite) if is_first_rank else nullcontext()
 
     def describe_recovery(error: Exception) -> str:
-        return "" if dry_run else f"{recovery_hint(error)}; --resume continues."
+        return "" if dry_run else f"{suggest_remedy(error)}; --resume continues."
 
     interruption = report_interruption(f"--resume continues from the last checkpoint in {run}")
     with (

@@ -10,13 +10,14 @@ from train.errors import ConfigError
 if TYPE_CHECKING:
     from train.config.sections import Config
 
-_MAX_ENGINE_MEMORY_SHARE = 0.9  # share of a GPU for the run's engine and the evaluation engine together
-_MAX_TOKENS_PER_SECOND = 1000  # of one completion; no engine is faster
-_MAX_PROVEN_STALENESS = 4  # above it, AReaL's runs lose quality
+_MAX_ENGINE_MEMORY_SHARE = 0.9  # maximum share of a GPU's memory for the engines of run and evaluation together
+_MAX_TOKENS_PER_SECOND = 1000  # upper bound of an engine's speed for one completion
+_MAX_PROVEN_STALENESS = 4  # with higher staleness, AReaL's runs lose quality
 BUILTIN_REWARDS = ("code", "math", "model", "format", "length_budget", "overlong", "random")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _GPU = re.compile(r"cuda:\d{1,3}")
-CONFIG_KEY_OF_OPTION = {  # by engine option, the configuration key that sets it
+# The configuration key that sets each engine option.
+CONFIG_KEY_OF_OPTION = {
     "dtype": "model.dtype", "revision": "model.path", "tokenizer": "model.path",
     "concurrency": "engine.concurrency", "max_num_seqs": "engine.concurrency",
     "max_model_len": "engine.max_model_len",
@@ -38,7 +39,7 @@ def check_config(config: "Config") -> None:
 
 
 def find_config_warnings(config: "Config") -> Iterator[str]:
-    """Yield warnings about valid but questionable values."""
+    """Yield a warning for each value that is valid but harmful."""
     if config.rollout.pipeline == "async" and config.rollout.staleness > _MAX_PROVEN_STALENESS:
         yield (
             f"rollout.staleness = {config.rollout.staleness}: in AReaL's experiments, values above "
@@ -55,7 +56,7 @@ def find_config_warnings(config: "Config") -> Iterator[str]:
     share = evaluation.memory_share + engine.memory_share * config.workers.local
     if shares_gpu and (evaluation.dataset or evaluation.suites) and share > _MAX_ENGINE_MEMORY_SHARE:
         yield (
-            f'evaluation.where = "own": on a single GPU, its engine and the run\'s engine use {share:.0%} of the '
+            f'evaluation.where = "own": on a single GPU, the engines of evaluation and run use {share:.0%} of the '
             "memory. Lower evaluation.memory_share and engine.memory_share, or name another GPU in "
             "evaluation.gpus"
         )
@@ -63,12 +64,12 @@ def find_config_warnings(config: "Config") -> Iterator[str]:
 
 def _check_sampling(config: "Config") -> Iterator[str]:
     if not config.stages:
-        yield "give at least one [[stages]]"
+        yield "stages is empty: give at least one [[stages]] table"
     if any(stage.until_step == 0 and stage.until_clipped == 0 for stage in config.stages[:-1]):
-        yield "stages: all but the last need until_step or until_clipped"
+        yield "stages: every stage except the last needs until_step or until_clipped"
     rollout, objective = config.rollout, config.objective
     if rollout.completions < 2:
-        yield "rollout.completions must be at least 2: a group of one has no advantage"
+        yield f"rollout.completions must be at least 2, not {rollout.completions}: a single completion has no advantage"
     if rollout.temperature <= 0:
         yield "rollout.temperature must be more than 0: at 0, all completions of a group are equal"
     if rollout.pipeline == "minibatch" and objective.old == "learner":
@@ -114,20 +115,20 @@ def _check_engine(config: "Config") -> Iterator[str]:
     if engine.kind != "vllm" and (options.vllm or engine.concurrency):
         yield f'engine.options and engine.concurrency are for vLLM, not for engine.kind = "{engine.kind}"'
     if engine.parity != 0 and engine.parity < 1:
-        yield "engine.parity must be 0, for the default bound, or at least 1; 1 requires bit-exact agreement"
+        yield f"engine.parity must be 0 (the default bound) or at least 1 (bit-exact agreement), not {engine.parity}"
     if len(set(engine.gpus)) < len(engine.gpus):
         yield "engine.gpus names a GPU twice: engines cannot share GPUs"
     if engine.mismatch_stop < engine.mismatch_alarm:
         yield "engine.mismatch_stop must be at least engine.mismatch_alarm: the run warns before it stops"
     if engine.transfer == "nccl" and (engine.kind != "vllm" or not engine.gpus):
-        yield 'engine.transfer = "nccl" is for vLLM engines on separate GPUs: name these in engine.gpus'
+        yield 'engine.transfer = "nccl" is for vLLM engines on separate GPUs: name their GPUs in engine.gpus'
     if engine.transfer == "nccl" and pipeline == "async":
         yield (
-            'engine.transfer = "nccl" needs all engines at the same time, but with rollout.pipeline = "async" workers '
-            'join and leave. Use "auto"'
+            'engine.transfer = "nccl" needs a fixed set of engines, but with rollout.pipeline = "async" workers join '
+            'and leave. Use "auto"'
         )
     if engine.tensor_parallel > 1 and not engine.gpus:
-        yield "engine.tensor_parallel: name the GPUs in engine.gpus; an engine in the trainer's process uses one GPU"
+        yield "engine.tensor_parallel above 1 needs engine.gpus: an engine in the trainer's process uses one GPU"
     yield from _check_gpu_count("engine", engine.gpus, engine.tensor_parallel)
 
 
@@ -145,8 +146,8 @@ def _check_workers(config: "Config") -> Iterator[str]:
         yield f"workers.listen must be HOST:PORT, such as 0.0.0.0:7878, not {workers.listen!r}"
     if not workers.local and not workers.listen:
         yield (
-            "workers.local = false: remote workers need an address of this command. Set workers.listen, such as "
-            "0.0.0.0:7878"
+            "workers.local = false: remote workers need the address of this command. Set workers.listen to an address "
+            "such as 0.0.0.0:7878"
         )
 
 
@@ -164,7 +165,7 @@ def _check_reward(config: "Config") -> Iterator[str]:
         yield f'reward.model_device = "{reward.model_device}" is the GPU of an engine. Choose a GPU without an engine'
     if reward.model_train_steps and not (reward.uses_model and (reward.code or reward.math or reward.function)):
         yield (
-            "reward.model_train_steps needs a reward.model, and a reward that ranks completions: reward.code, "
+            "reward.model_train_steps needs reward.model, and a reward that ranks completions: reward.code, "
             "reward.math or reward.function"
         )
     if reward.model_train_steps and config.rollout.pipeline not in ("sync", "minibatch"):
@@ -221,4 +222,4 @@ def _check_evaluation(config: "Config") -> Iterator[str]:
         yield "evaluation.gpus names a GPU twice, or one of engine.gpus: engines cannot share GPUs"
     yield from _check_gpu_count("evaluation", evaluation.gpus, evaluation.tensor_parallel)
     if evaluation.where == "own" and engine.gpus and not evaluation.gpus:
-        yield 'evaluation.where = "own": name the GPUs of its engine in evaluation.gpus'
+        yield 'evaluation.where = "own" needs evaluation.gpus, the GPUs of the evaluation engine'

@@ -13,17 +13,17 @@ from curate.recipes.toml_writer import format_toml_value
 from train.config.read import as_table, read_preset, read_preset_header
 from train.config.sections import Config
 
-_WIDTH = 120  # of a template line
+_WIDTH = 120  # maximum width of a template line
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """A key of a section.
 
-    kind      description of the type
+    kind      type of the value, as text
     default   plain value, with "none" for None; None if required
     meaning   comment on the key's line or above it
-    choices   the allowed texts; empty: any
+    choices   allowed texts; empty: any
     """
 
     name: str
@@ -35,7 +35,7 @@ class ConfigKey:
 
     @property
     def comment(self) -> str:
-        """Return the meaning, followed by the choices unless it explains each of them."""
+        """Return the meaning, and the choices unless the meaning explains them all."""
         if all(f'"{choice}"' in self.meaning for choice in self.choices):
             return self.meaning
         choices = f"{'any' if self.kind.startswith('list') else 'one'} of {', '.join(self.choices)}"
@@ -43,12 +43,12 @@ class ConfigKey:
 
     @property
     def help(self) -> str:
-        """Return the comment as a sentence, marked if the key is required."""
+        """Return the comment as a sentence, with [required] for a required key."""
         sentence = f"{self.comment[:1].upper()}{self.comment[1:].removesuffix('.')}." if self.comment else ""
         return f"{sentence}  [required]" if self.required else sentence
 
     def format_lines(self, values: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the key with its value. A comment too long for that line precedes it.
+        """Yield the template lines of this key: its value, with the comment on the same line or above it.
 
         values: the section's non-default values
         """
@@ -66,7 +66,7 @@ class ConfigKey:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSection:
-    """A section of the configuration; a repeated one is an array of tables, [[name]]."""
+    """A section of the configuration: a table, or an array of tables [[name]] if `repeated`."""
 
     name: str
     repeated: bool
@@ -84,7 +84,7 @@ def describe_sections() -> Iterator[ConfigSection]:
         kind: Any = get_args(section)[0] if repeated else section
         types, comments = get_type_hints(kind), dict(_read_comments(kind))
         about = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
-        if about.startswith(f"{kind.__name__}("):  # the signature that dataclasses insert
+        if about.startswith(f"{kind.__name__}("):  # the docstring that dataclass generates
             about = ""
         keys = []
         for field in fields(kind):

@@ -20,13 +20,13 @@ from curate.prompt import read_prompt
 from train.config.sections import Config, EngineConfig
 from train.errors import ConfigError
 
-_MAX_INTEGER = 2**63 - 1  # largest integer in TOML, safetensors and random generators
-_REFUSAL = re.compile(r"Expected `(.*?)`(?: ([<>]=?|of length) ([^,]+))?(?:, got .*)? - at `\$\.(.*)`")
+_MAX_INTEGER = 2**63 - 1  # largest integer that TOML, safetensors and random generators accept
+_MSGSPEC_ERROR = re.compile(r"Expected `(.*?)`(?: ([<>]=?|of length) ([^,]+))?(?:, got .*)? - at `\$\.(.*)`")
 _BOUNDS = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
 
 
 def as_table(value: Any) -> Any:
-    """Convert a section or configuration to dictionaries, lists and values, without keys that are None."""
+    """Convert a section or configuration to a table for TOML or JSON, which omits None."""
     if is_dataclass(value) and not isinstance(value, type):
         items = ((field.name, as_table(getattr(value, field.name))) for field in fields(value))
         return {name: item for name, item in items if item is not None}
@@ -36,12 +36,12 @@ def as_table(value: Any) -> Any:
 
 
 def from_table(table: Mapping[str, Any]) -> Config:
-    """Convert a table of the form of `as_table` to a Config. Raises ConfigError, which names an invalid key."""
+    """Convert a table, such as a result of `as_table`, to a Config. Raises ConfigError for an invalid key or value."""
     checked = _normalize(Config, table, "")
     try:
         return msgspec.convert(checked, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(_explain(str(error), checked)) from error
+        raise ConfigError(_rewrite_msgspec_error(str(error), checked)) from error
 
 
 def _normalize(kind: Any, value: Any, name: str) -> Any:
@@ -54,7 +54,7 @@ def _normalize(kind: Any, value: Any, name: str) -> Any:
         return None if value in (None, "none") else _normalize(get_args(kind)[0], value, name)
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise ConfigError(f"{name} must be one of {', '.join(map(repr, get_args(kind)))}, not {value!r}")
-    if kind in (int, float) and type(value) in (int, float) and not 0 <= value < inf:  # nan is not finite either
+    if kind in (int, float) and type(value) in (int, float) and not 0 <= value < inf:
         raise ConfigError(f"{name} must be a finite number >= 0, not {value}")
     if kind is int and type(value) is int and value > _MAX_INTEGER:
         raise ConfigError(f"{name} must be at most {_MAX_INTEGER}, not {value}")
@@ -63,7 +63,7 @@ def _normalize(kind: Any, value: Any, name: str) -> Any:
 
 def _normalize_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
     if not isinstance(table, Mapping):
-        raise ConfigError(f"{name} must be a section, not {table!r}: write [{name}] and its keys below")
+        raise ConfigError(f"{name} must be a section, not {table!r}: write [{name}] and its keys on the lines below")
     prefix = f"{name}." if name else ""
     types = get_type_hints(kind)
     for unknown in sorted(table.keys() - types.keys()):
@@ -75,11 +75,11 @@ def _normalize_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
     return {key: _normalize(types[key], value, prefix + key) for key, value in table.items()}
 
 
-def _explain(refusal: str, table: Any) -> str:
-    found = _REFUSAL.fullmatch(refusal)
-    if found is None:
-        return refusal
-    kind, relation, bound, path = found.groups()
+def _rewrite_msgspec_error(message: str, table: Any) -> str:
+    match = _MSGSPEC_ERROR.fullmatch(message)
+    if match is None:
+        return message
+    kind, relation, bound, path = match.groups()
     keys = re.findall(r"[^.\[\]]+", path)
     value = table
     for key in keys:
@@ -110,12 +110,12 @@ def read_config(
 ) -> Config:
     """Read a configuration from a TOML file, a preset, or both.
 
-    Later sources override earlier ones: defaults, preset, `machine`, file, the parameters `model` to `engine`,
-    `changes`.
+    From the lowest priority to the highest: defaults, preset, `machine`, file, the parameters `model` to `engine`,
+    and `changes`.
 
-    path            the file; None for a preset alone
+    path            path of the file; None: no file
     changes         values of the form section.key=value
-    preset          name of the preset; None: the one named in the file, if any
+    preset          name of the preset; None: the preset that the file names, if any
     model           value of model.path
     dataset         value of data.dataset
     prompt, engine  values of the sections [prompt] and [engine]
@@ -135,20 +135,20 @@ def read_config(
     paths = {"model": {} if model is None else {"path": model}, "data": {} if dataset is None else {"dataset": dataset}}
     options = {**paths, "prompt": prompt, "engine": engine}
     for change in machine:
-        _apply(table, change)
+        _apply_change(table, change)
     _merge(table, from_file)
     _merge(table, {section: dict(values) for section, values in options.items() if values})
     for change in changes:
-        _apply(table, change)
+        _apply_change(table, change)
     for section, key, option in (("model", "path", "--model"), ("data", "dataset", "--data")):
         if isinstance(values := table.get(section, {}), Mapping) and key not in values:
             raise ConfigError(f"{section}.{key} is missing. Give {option}, or a file with {key} in [{section}].")
-    if isinstance(table.get("prompt"), Mapping):  # replace file names by contents, so the run stores them
+    if isinstance(table.get("prompt"), Mapping):  # store the contents of prompt files in the run, not their names
         try:
             table["prompt"] = read_prompt(table["prompt"]).as_table()
         except CurateError as error:
             raise ConfigError(str(error)) from error
-    if isinstance(engine_table := table.get("engine"), dict):  # vLLM options may be given directly in [engine]
+    if isinstance(engine_table := table.get("engine"), dict):  # [engine] accepts vLLM options besides its own keys
         for key in [key for key in engine_table if key not in get_type_hints(EngineConfig)]:
             engine_table.setdefault("options", {})[key] = engine_table.pop(key)
     return from_table(table)
@@ -162,7 +162,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}. Give the path of a TOML file.") from error
     table = _parse(text, str(path))
-    if isinstance(table.get("reward"), str):  # shorthand for a custom reward function as the only reward
+    if isinstance(table.get("reward"), str):  # reward = "module:function" replaces all other rewards
         table["reward"] = {"code": 0.0, "math": 0.0, "function": table["reward"]}
     return table
 
@@ -171,19 +171,19 @@ def with_overrides(config: Config, changes: Sequence[str]) -> Config:
     """Override values, given as section.key=value. Raises ConfigError."""
     table = as_table(config)
     for change in changes:
-        _apply(table, change)
+        _apply_change(table, change)
     return from_table(table)
 
 
-def with_sandbox(config: Config, given: Mapping[str, Any]) -> Config:
+def with_sandbox(config: Config, overrides: Mapping[str, Any]) -> Config:
     """Override values of the section [sandbox]. Raises ConfigError.
 
-    A given backend resets address and image; given packages reset packages_sha256.
+    A new backend resets address and image, and new packages reset packages_sha256.
     """
-    resets = {"address": "", "image": ""} if "backend" in given else {}
-    if "packages" in given:
+    resets = {"address": "", "image": ""} if "backend" in overrides else {}
+    if "packages" in overrides:
         resets["packages_sha256"] = ""
-    return replace(config, sandbox=replace(config.sandbox, **{**resets, **given}))
+    return replace(config, sandbox=replace(config.sandbox, **{**resets, **overrides}))
 
 
 def list_presets() -> list[str]:
@@ -210,17 +210,17 @@ def _parse(text: str, source: str) -> dict[str, Any]:
         raise ConfigError(f"{source} is not TOML: {error}") from error
 
 
-def _merge(table: dict[str, Any], over: Mapping[str, Any]) -> None:
-    """Merge `over` into the table recursively, in place."""
-    for key, value in over.items():
+def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:
+    """Merge the overrides into the table recursively, in place."""
+    for key, value in overrides.items():
         if isinstance(value, dict) and isinstance(table.get(key), dict):
             _merge(table[key], value)
         else:
             table[key] = value
 
 
-def _apply(table: dict[str, Any], change: str) -> None:
-    """Apply one section.key=value, or stages.NUMBER.key=value, in place."""
+def _apply_change(table: dict[str, Any], change: str) -> None:
+    """Set the value of section.key=value or stages.NUMBER.key=value in the table."""
     name, equals, text = change.partition("=")
     *sections, key = name.strip().split(".")
     if not equals or len(sections) not in (1, 2):
@@ -228,7 +228,7 @@ def _apply(table: dict[str, Any], change: str) -> None:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # unquoted text, to spare users shell quoting
+        value = text.strip()  # text without TOML quotes, because shells remove them
     node: Any = table
     for section in sections:
         if isinstance(node, list):

@@ -12,7 +12,7 @@ from curate.prompt import PromptFormat
 from sandbox import SandboxOptions
 from train.config import checks
 
-# All numbers are finite and at least 0. Narrower bounds:
+# read.py accepts only finite numbers >= 0. These types have narrower bounds.
 PositiveInt = Annotated[int, Meta(gt=0)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 PositiveShare = Annotated[float, Meta(gt=0, le=1)]
@@ -45,7 +45,7 @@ class ModelConfig:
 class MixedDataset:
     """An additional dataset of a run's mixture."""
 
-    dataset: str  # as data.dataset
+    dataset: str  # folder, Hub name or prompt file, as in data.dataset
     weight: PositiveFloat = 1.0  # relative share of the prompts
 
 
@@ -60,7 +60,7 @@ class DataConfig:
     # Untrusted rows to train on.
     include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()
     max_prompt_tokens: int = 2048  # longer prompts are excluded and counted
-    target_tokens: tuple[int, ...] = ()  # completion lengths to ask for, one sampled for each prompt (INTELLECT-2)
+    target_tokens: tuple[int, ...] = ()  # completion lengths; each prompt requests one of them at random (INTELLECT-2)
 
     def list_datasets(self) -> list[tuple[str, float]]:
         """Return each dataset with its weight."""
@@ -79,35 +79,35 @@ class RolloutConfig:
     # Under "async", the maximum number of weight updates between dispatching a group and training on it; 0: as "sync".
     # AReaL measured almost no loss of quality up to 4. Values above 1 pay off with dozens of GPUs.
     staleness: int = 1
-    # Under "async", the maximum number of groups that are sampled at once; 0: as many as `staleness` allows. The
+    # Under "async", the maximum number of groups in sampling; 0: as many as `staleness` allows. The
     # smallest value that keeps the engines busy lowers staleness.
     max_running_groups: int = 0
     # Under "async", whether engines load new weights during completions, which then continue under the new weights.
     # false: engines first finish all running completions, as in AReaL's ablation.
     interrupt: bool = True
-    online_filter: bool = True  # replace groups whose advantages are all zero by groups of further prompts
+    online_filter: bool = True  # replace groups with only zero advantages by groups of further prompts
     # After max_rounds * prompts sampled groups, the learner trains on the incomplete batch; an empty one ends the run.
     max_rounds: PositiveInt = 4
-    # Time limit for sampling one batch, after which the engine counts as hanging.
+    # Time limit for sampling one batch. A slower engine counts as hung.
     max_seconds: PositiveFloat = 7200.0
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    kind: Literal["vllm", "transformers"] = "vllm"  # transformers: slow and simple, for tests
+    kind: Literal["vllm", "transformers"] = "vllm"  # engine library; transformers is slow, and meant for tests
     gpus: tuple[int, ...] = ()  # GPUs for engines in their own processes; empty: an engine in the trainer's process
     tensor_parallel: PositiveInt = 1  # GPUs of one engine; with more `gpus` there are several engines
     memory_share: PositiveShare = 0.5  # share of a GPU's memory; can be larger if the trainer uses other GPUs
     max_model_len: int = 0  # tokens of prompt and completion together; 0: as many as the stages need
-    concurrency: int = 0  # completions that one engine samples at once (vLLM's max_num_seqs); 0: vLLM's default
+    concurrency: int = 0  # concurrent completions of one engine (vLLM's max_num_seqs); 0: vLLM's default
     # Further options of vLLM's EngineArgs, such as enforce_eager = true; also accepted directly in [engine].
     options: Mapping[str, Any] = field(default_factory=dict)
-    # Time limit for starting an engine of `gpus`; "async" has rollout.max_seconds instead.
+    # Time limit for starting an engine of `gpus`. Under "async", rollout.max_seconds applies instead.
     load_seconds: PositiveFloat = 1200.0
-    sync_seconds: PositiveFloat = 600.0  # time limit for loading new weights; a worker may pause sampling as long
+    sync_seconds: PositiveFloat = 600.0  # time limit for loading new weights, and for a worker's pause of sampling
     # Transport of new weights to engines. "auto": in memory within the trainer's process, through shared memory on its
-    # machine, over HTTP elsewhere. "nccl": from GPU to GPU, faster for large models on the trainer's machine; but an
-    # engine that exits ends the run, because NCCL cannot admit its replacement alone.
+    # machine, over HTTP elsewhere. "nccl": from GPU to GPU, faster for large models on the trainer's machine. With
+    # "nccl", an engine that exits ends the run, because its replacement cannot join an existing NCCL group.
     transfer: Literal["auto", "nccl"] = "auto"
     # Maximum restarts per hour of engines in their own processes, over all engines, after crashes. An engine that
     # crashes more often ends the run.
@@ -115,11 +115,11 @@ class EngineConfig:
     # Upper bound of mean exp |learner's - engine's log-probability|. 0: 1.05 in bfloat16, NeMo-RL's bound in half
     # precision, and 1.001 in float32.
     parity: float = 0.0
-    # Value of mismatch/kl above which a warning is logged, over the tokens of a batch that sampler and learner computed
-    # with the same weights. In float32 it is near 1e-9. PRIME-RL's bound for merging a model is 0.015; partially loaded
-    # weights gave 2 to 5 there.
+    # Value of the metric mismatch/kl above which the run logs a warning. It covers the tokens of a batch that sampler
+    # and learner computed with the same weights. In float32 it is near 1e-9. PRIME-RL's bound for merging a model is
+    # 0.015; partially loaded weights gave 2 to 5 there.
     mismatch_alarm: PositiveFloat = 0.01
-    mismatch_stop: PositiveFloat = 0.1  # value of mismatch/kl above which the run ends
+    mismatch_stop: PositiveFloat = 0.1  # value of the metric mismatch/kl above which the run ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +144,23 @@ class RewardConfig:
     # A custom reward function, "module:function", found in the working directory or among the installed packages. It is
     # called with a rewards.Completion and a rewards.Task, and returns a number, a rewards.Reward, or None if unknown.
     function: str = ""
-    function_weight: float = 1.0  # weight of `function`
+    function_weight: float = 1.0  # weight of the custom reward function
     # A reward model: folder or Hub name of a classifier with one output, its own tokenizer and chat template. A
     # sequence classifier scores whole completions; a token classifier scores each line as a step.
     model: str = ""
-    model_weight: float = 1.0  # weight of that model's raw score
+    model_weight: float = 1.0  # weight of the reward model's raw score
     model_device: str = ""  # device: "cpu" or a GPU such as "cuda:7"; empty: the learner's first GPU, or the CPU
-    # Steps between updates of that model (DeepSeekMath's iterative GRPO); 0: never. An update trains it on rankings of
-    # the run's own completions by the other rewards. A tenth of the rankings are replayed from earlier updates.
+    # Steps between updates of the reward model (DeepSeekMath's iterative GRPO); 0: never. The other rewards rank the
+    # run's completions, and an update trains the model on these rankings. A tenth of the rankings are replayed from
+    # earlier updates.
     model_train_steps: int = 0
-    model_learning_rate: PositiveFloat = 2e-5  # learning rate of that training
+    model_learning_rate: PositiveFloat = 2e-5  # learning rate of the reward model's updates
     format: float = 0.0  # weight of the reward for the form <think>...</think><answer>...</answer>
-    length_budget: float = 0.0  # weight of -|target - length| / 1000 tokens
+    length_budget: float = 0.0  # weight of the length error -|target - length| / 1000, in tokens
     overlong: float = 0.0  # weight of DAPO's soft overlong penalty, from -1 to 0
-    overlong_buffer_tokens: PositiveInt = 4096  # tokens before the length limit over which that penalty grows
-    select: Literal["longest", "strongest", "all"] = "longest"  # which tests of a problem run
+    # Number of tokens before the length limit over which the soft overlong penalty grows.
+    overlong_buffer_tokens: PositiveInt = 4096
+    select: Literal["longest", "strongest", "all"] = "longest"  # selection of a problem's tests
     tests: PositiveInt = 15  # maximum number of tests, unless select is "all"
     min_test_seconds: PositiveFloat = 6.0  # lower bound of a test's time limit, by default the problem's own
     max_test_seconds: float = 12.0  # upper bound of a test's time limit
@@ -166,7 +168,7 @@ class RewardConfig:
     # "labeled": only a code block whose fence names its language is a program, as in DeepCoder's paper. "any": a block
     # without a label is one, too, if there is no other.
     fence: Literal["any", "labeled"] = "any"
-    random: bool = False  # true: a control experiment with rewards that do not depend on the completion
+    random: bool = False  # true: random rewards, as a control experiment
 
     @property
     def uses_model(self) -> bool:
@@ -219,9 +221,9 @@ class ObjectiveConfig:
     # reward.model or reward.function; a token's advantage is the sum over its own and later steps (DeepSeekMath).
     supervision: Literal["outcome", "process"] = "outcome"
     by_std: bool = False  # true: divide advantages by their group's standard deviation (GRPO); false: Dr.GRPO
-    std_epsilon: float = 1e-4  # added to that standard deviation: 1e-4 in TRL, 1e-6 in verl
+    std_epsilon: float = 1e-4  # added to the group's standard deviation: 1e-4 in TRL, 1e-6 in verl
     clip_low: Share = 0.2  # ratios are clipped to the range from 1 - clip_low to 1 + clip_high
-    clip_high: float = 0.28  # above clip_low: clip-higher (DAPO, DeepCoder)
+    clip_high: float = 0.28  # a value above clip_low is clip-higher (DAPO, DeepCoder)
     delta: float | None = None  # upper bound of the ratio for negative advantages (INTELLECT-2: 4)
     kl: float = 0.0  # coefficient of the k3 estimate of KL(policy || reference)
     reference_steps: int = 0  # steps between reference updates (DeepSeekMath); 0: never
@@ -239,14 +241,14 @@ class ObjectiveConfig:
     truncation: float = 0.0  # upper bound of the importance weights that correct the sampler's mismatch; 0: no weights
     # Completions are masked if the geometric mean of the learner-to-sampler probability ratios is below this bound.
     mismatch_low: float = 0.0
-    mismatch_high: float = 0.0  # upper bound of the same mean; 0: no masking at all
+    mismatch_high: float = 0.0  # upper bound of the same mean of ratios; 0: no masking
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
     learning_rate: PositiveFloat = 3e-4  # peak learning rate, after the warm-up
     schedule: Literal["constant", "cosine"] = "constant"  # learning rate schedule after the warm-up
-    warmup_steps: int = 0  # in updates; a batch has minibatches * epochs of them
+    warmup_steps: int = 0  # length of the warm-up in updates; a batch has minibatches * epochs updates
     betas: tuple[float, float] = (0.9, 0.99)  # betas of AdamW
     weight_decay: float = 0.0  # weight decay of AdamW
     clip_norm: PositiveFloat = 1.0  # maximum gradient norm
@@ -274,7 +276,7 @@ class StageConfig:
     max_tokens: PositiveInt = 96  # maximum tokens of a completion
     until_step: int = 0  # last step of the stage; 0: no limit
     until_clipped: float = 0.0  # mean truncated share over `over_steps` steps that ends the stage; 0: none
-    over_steps: PositiveInt = 5  # steps in that mean
+    over_steps: PositiveInt = 5  # number of steps in the mean for until_clipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,7 @@ class EvaluationConfig:
     # trains. "own": a separate engine in its own process, concurrently.
     where: Literal["inside", "idle", "own"] = "inside"
     keep_best: str = ""  # suite whose pass@1 selects the best weights, stored in RUN/best; empty: none are stored
-    include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # untrusted rows to use
+    include: tuple[Literal["unverified", "suspects", "altered"], ...] = ()  # untrusted rows to evaluate on
     window: str = ""  # contest dates to include, as in 2024-08-01..2025-02-01, for suites with dates; empty: all
     k: PositiveInt = 1  # samples of each problem
     problems: int = 0  # maximum number of problems; 0: all
@@ -299,7 +301,7 @@ class EvaluationConfig:
     # The engine of "own" has the kind and options of [engine], but its own GPUs and memory.
     gpus: tuple[int, ...] = ()  # GPUs for "own", as engine.gpus; empty: the first GPU, or the CPU
     tensor_parallel: PositiveInt = 1  # GPUs of one engine of "own"; with more `gpus` there are several engines
-    memory_share: PositiveShare = 0.9  # share of the memory of these GPUs
+    memory_share: PositiveShare = 0.9  # share of the memory of the GPUs for "own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +309,10 @@ class RunConfig:
     steps: PositiveInt = 50  # batches to train on
     seed: int = 0  # seed of the prompt order and of every sample
     checkpoint_steps: PositiveInt = 10  # steps between checkpoints
-    keep: int = 2  # checkpoints to keep, the newest ones; always at least the last
-    wandb: str = ""  # W&B project; empty: no logging there
+    keep: int = 2  # number of newest checkpoints to keep, at least 1
+    wandb: str = ""  # Weights & Biases project; empty: no logging to W&B
     tensorboard: bool = False  # true: also write the metrics for TensorBoard
-    max_truncated_share: float = 0.95  # share of truncated completions that ends the run after five such steps
+    max_truncated_share: float = 0.95  # share of truncated completions that ends the run in five successive steps
     save_samples: int = 4  # completions to save from each step, with their verdicts
     # true: keep the whole journal of an asynchronous run for --replay, about 12 bytes per token. false: delete events
     # before the oldest checkpoint.

@@ -152,7 +152,7 @@ class Heartbeats:
 
     def _forward_interrupts(self) -> None:
         """Forward an interrupt of this rank to rank 0, which saves the run."""
-        if self._rank and interrupts.interrupt_requested():
+        if self._rank and interrupts.is_interrupt_requested():
             self._stores[1].set("asked to end", "")
         elif not self._rank and self._stores[1].check(["asked to end"]):
             interrupts.request_interrupt()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from train.config import ModelConfig
-from train.errors import LearnerError, recovery_hint
+from train.errors import LearnerError, suggest_remedy
 from train.learning.attention import PACKED
 from train.learning.policy import (
     add_lora_and_checkpointing,
@@ -174,7 +174,7 @@ def write_model(
     except (OSError, SafetensorError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise LearnerError(
-            f"cannot write the model to {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
+            f"cannot write the model to {folder}: {error}. {suggest_remedy(error)}; the same command with --resume "
             "continues."
         ) from error
 

@@ -1,4 +1,4 @@
-"""The speed of engines and a learner, and a simulated engine, which samples one token per completion in each step."""
+"""The speed of engines and learner, and a simulated engine that samples one token per completion and step."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _TRAINING_SHARE = 0.35  # share of a GPU's FLOPS that training reaches; prime-rl
 _STEP_SECONDS = 0.0015  # overhead of one step of an engine
 _CACHE_SHARE = 0.9  # the KV cache's share of the memory left by weights
 _ADMISSION_SHARE = 0.9  # maximum share of the cache at admission; running completions grow into the rest
-_LOAD_SECONDS = 2.0  # time in which an engine loads new weights
+_LOAD_SECONDS = 2.0  # time to load new weights
 _PUBLISH_SECONDS = 5.0
 _SWITCH_SECONDS = 20.0
 
@@ -24,9 +24,9 @@ class Gpu:
     """The data sheet of a GPU."""
 
     name: str
-    flops: float  # per second, dense, in half precision
-    bandwidth: float  # bytes per second
-    memory: float  # bytes
+    flops: float  # dense half-precision FLOPs per second
+    bandwidth: float  # memory bandwidth in bytes per second
+    memory: float  # size of the memory in bytes
 
 
 H100 = Gpu("H100 SXM", 989e12, 3.35e12, 80e9)
@@ -40,34 +40,34 @@ class ModelSize:
     """The sizes of a model that determine the speed of engines and learner."""
 
     parameters: float
-    kv_bytes_per_token: float  # 2 * layers * key heads * width of a head * bytes of a number
+    kv_bytes_per_token: float  # 2 * layers * KV heads * head dimension * bytes per number
     forward: Flops
-    training: Flops  # recomputation included
+    training: Flops  # with recomputed activations
 
 
 @dataclass(frozen=True, slots=True)
 class EngineTimings:
-    """The speed of one engine. The first three terms add up to the time of a step."""
+    """The speed of one engine. A step takes the sum of the first three terms over completions and context tokens."""
 
     step_seconds: float
     step_seconds_per_completion: float
     step_seconds_per_context_token: float
-    prefill_seconds_per_token: float  # of a prompt or a recomputed cache
-    load_seconds: float  # to load new weights
+    prefill_seconds_per_token: float  # for a prompt, or for a cache that is computed again
+    load_seconds: float  # time to load new weights
     cache_tokens: float  # capacity of the KV cache
     max_concurrent: int = 256  # maximum number of running completions
-    prefill_seconds_per_pair: float = 0.0  # additional time per pair of tokens in attention
+    prefill_seconds_per_pair: float = 0.0  # attention time per pair of tokens
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerTimings:
     """The speed of the learner."""
 
-    seconds_per_token: float  # of a batch, prompts included
+    seconds_per_token: float  # per token of prompts and completions
     batch_seconds: float  # fixed time of a batch
-    publish_seconds: float  # from the end of a batch until engines can fetch the weights
-    switch_seconds: float = 0.0  # of both switches between sampling and training on the same GPUs
-    seconds_per_pair: float = 0.0  # additional time per pair of tokens in attention
+    publish_seconds: float  # time from the end of a batch until engines can fetch the weights
+    switch_seconds: float = 0.0  # time of both switches between sampling and training on shared GPUs
+    seconds_per_pair: float = 0.0  # attention time per pair of tokens
 
 
 def estimate_engine_timings(model: ModelSize, gpu: Gpu, *, gpus: int) -> EngineTimings:
@@ -97,31 +97,33 @@ def estimate_learner_timings(model: ModelSize, gpu: Gpu, *, gpus: float) -> Lear
 class SimulatedSample:
     """A completion in progress."""
 
-    key: tuple[int, int]  # number of the group, index in it
+    key: tuple[int, int]  # (group number, index in the group)
     prompt_tokens: int
-    tokens: int  # final length
+    tokens: int  # final length of the completion
     n_sampled: float = 0.0  # tokens sampled before the latest admission
-    first_step: float = 0.0  # the engine's step at the first token, as if never preempted
-    n_loads: int = 0  # loads of weights before the latest admission
-    versions: list[tuple[int, int]] = field(default_factory=list)  # (version, tokens sampled before it)
+    first_step: float = 0.0  # engine step of the first token, computed without preemptions
+    n_loads: int = 0  # weight loads before the latest admission
+    versions: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # (weight version, number of tokens sampled before its load)
 
 
 class SimulatedEngine:
     """A simulated engine. Only `advance` moves its clock."""
 
-    def __init__(self, rates: EngineTimings, *, version: int = 0) -> None:
+    def __init__(self, timings: EngineTimings, *, version: int = 0) -> None:
         self.version = version
-        self._rates = rates
+        self._timings = timings
         self._now = 0.0
         self._busy_until = 0.0  # end of the load or prefill in progress
         self._steps = 0.0  # steps since the start
         self._loads = [(version, 0.0)]  # (loaded version, steps before the load)
-        self._context = 0.0  # tokens in the cache
-        self._pairs = 0.0  # pairs of these tokens in attention
-        self._running: list[tuple[float, tuple[int, int], SimulatedSample]] = []  # heap by the step of the last token
+        self._context_tokens = 0.0  # tokens in the KV cache
+        self._attention_pairs = 0.0  # pairs of context tokens in attention
+        self._running: list[tuple[float, tuple[int, int], SimulatedSample]] = []  # heap of (last step, key, sample)
         self._waiting: deque[SimulatedSample] = deque()
-        # Time of the next event, the steps until then, and their seconds; None if not computed.
-        self._next: tuple[float, float, float] | None = None
+        # (time of the next event, steps until then, seconds of these steps); None: not computed yet
+        self._next_event: tuple[float, float, float] | None = None
         self.busy_seconds = 0.0
 
     @property
@@ -135,24 +137,26 @@ class SimulatedEngine:
     def load_weights(self, version: int) -> None:
         self.version = version
         self._loads.append((version, self._steps))
-        self._add_busy_time(self._rates.load_seconds + self._compute_prefill_seconds(self._context, self._pairs))
+        self._add_busy_time(
+            self._timings.load_seconds + self._compute_prefill_seconds(self._context_tokens, self._attention_pairs)
+        )
 
     def find_next_event(self) -> float:
         """Return the time at which the next completion finishes or the cache is full."""
-        return self._find_next()[0]
+        return self._compute_next_event()[0]
 
     def advance(self, now: float) -> list[SimulatedSample]:
         """Move the clock to `now`, and return the completions that finished."""
         finished = []
-        while (following := self._find_next())[0] <= now + 1e-9:
+        while (following := self._compute_next_event())[0] <= now + 1e-9:
             at, steps, seconds = following
             self._add_steps(steps, seconds)
             self._now = max(self._now, at)
             while self._running and self._running[0][0] <= self._steps + 1e-6:
                 finished.append(self._remove(heappop(self._running)[2]))
             if not self._running:
-                self._context = self._pairs = 0.0  # clear rounding errors
-            elif self._context >= self._rates.cache_tokens * (1 - 1e-9):
+                self._context_tokens = self._attention_pairs = 0.0  # clear rounding errors
+            elif self._context_tokens >= self._timings.cache_tokens * (1 - 1e-9):
                 self._preempt()
             self._admit()
         if now > self._now:
@@ -163,10 +167,10 @@ class SimulatedEngine:
         return finished
 
     def _admit(self) -> None:
-        while self._waiting and len(self._running) < self._rates.max_concurrent:
+        while self._waiting and len(self._running) < self._timings.max_concurrent:
             sample = self._waiting[0]
             tokens = sample.prompt_tokens + sample.n_sampled
-            if self._running and self._context + tokens > self._rates.cache_tokens * _ADMISSION_SHARE:
+            if self._running and self._context_tokens + tokens > self._timings.cache_tokens * _ADMISSION_SHARE:
                 return
             self._waiting.popleft()
             sample.first_step = self._steps - sample.n_sampled
@@ -176,9 +180,9 @@ class SimulatedEngine:
             heappush(self._running, (sample.first_step + sample.tokens, sample.key, sample))
 
     def _preempt(self) -> None:
-        """Preempt the youngest completions, as vLLM does if the cache is full; readmission recomputes their cache."""
+        """Preempt the youngest completions, like vLLM with a full cache; readmission recomputes their cache."""
         self._running.sort(key=lambda entry: entry[1])
-        while len(self._running) > 1 and self._context > self._rates.cache_tokens * _ADMISSION_SHARE:
+        while len(self._running) > 1 and self._context_tokens > self._timings.cache_tokens * _ADMISSION_SHARE:
             self._waiting.appendleft(self._remove(self._running.pop()[2]))
         heapify(self._running)
 
@@ -190,45 +194,47 @@ class SimulatedEngine:
         return sample
 
     def _change_context(self, tokens: float, sign: int) -> None:
-        self._context += sign * tokens
-        self._pairs += sign * tokens * tokens / 2
+        self._context_tokens += sign * tokens
+        self._attention_pairs += sign * tokens * tokens / 2
 
     def _compute_prefill_seconds(self, tokens: float, pairs: float) -> float:
-        return tokens * self._rates.prefill_seconds_per_token + pairs * self._rates.prefill_seconds_per_pair
+        return tokens * self._timings.prefill_seconds_per_token + pairs * self._timings.prefill_seconds_per_pair
 
     def _add_busy_time(self, seconds: float) -> None:
         self._busy_until = max(self._busy_until, self._now) + seconds
         self.busy_seconds += seconds
-        self._next = None
+        self._next_event = None
 
     def _add_steps(self, steps: float, seconds: float) -> None:
         self.busy_seconds += seconds
         self._steps += steps
         n_sampled = steps * len(self._running)
-        self._pairs += steps * (self._context + n_sampled / 2)
-        self._context += n_sampled
-        self._next = None
+        self._attention_pairs += steps * (self._context_tokens + n_sampled / 2)
+        self._context_tokens += n_sampled
+        self._next_event = None
 
-    def _find_next(self) -> tuple[float, float, float]:
-        if self._next is None:
+    def _compute_next_event(self) -> tuple[float, float, float]:
+        if self._next_event is None:
             if not self._running:
                 return inf, 0.0, 0.0
             steps, n_running = self._running[0][0] - self._steps, len(self._running)
             if n_running > 1:  # a single completion is never preempted
-                steps = min(steps, max(0.0, (self._rates.cache_tokens - self._context) / n_running))
-            linear, square = self._compute_step_costs()
-            seconds = steps * (linear + steps * square)
-            self._next = max(self._now, self._busy_until) + seconds, steps, seconds
-        return self._next
+                steps = min(steps, max(0.0, (self._timings.cache_tokens - self._context_tokens) / n_running))
+            linear, quadratic = self._compute_step_costs()
+            seconds = steps * (linear + steps * quadratic)
+            self._next_event = max(self._now, self._busy_until) + seconds, steps, seconds
+        return self._next_event
 
     def _compute_steps_within(self, seconds: float) -> float:
-        linear, square = self._compute_step_costs()
-        if square == 0:
+        linear, quadratic = self._compute_step_costs()
+        if quadratic == 0:
             return seconds / linear
-        return (sqrt(linear * linear + 4 * square * seconds) - linear) / (2 * square)
+        return (sqrt(linear * linear + 4 * quadratic * seconds) - linear) / (2 * quadratic)
 
     def _compute_step_costs(self) -> tuple[float, float]:
-        """Return the seconds of a step, and half of the increase per step due to the growing context."""
-        rates, completions, of_context = self._rates, len(self._running), self._rates.step_seconds_per_context_token
-        linear = rates.step_seconds + completions * rates.step_seconds_per_completion + self._context * of_context
-        return linear, completions * of_context / 2
+        """Return a and b of the time for n steps, a * n + b * n**2; the context grows in each step."""
+        timings, n_running = self._timings, len(self._running)
+        per_context_token = timings.step_seconds_per_context_token
+        linear = timings.step_seconds + n_running * timings.step_seconds_per_completion
+        linear += self._context_tokens * per_context_token
+        return linear, n_running * per_context_token / 2

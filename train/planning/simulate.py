@@ -1,7 +1,7 @@
 """A discrete-event simulation of a run: engines, rewards and a learner.
 
 The controller's own rules (train/asynchronous/staleness.py) dispatch groups and select batches. Lengths of completions
-are log-normal, which fits the heavy tail of reasoning models.
+are log-normal, to model the heavy tail of reasoning models.
 """
 
 import random
@@ -19,18 +19,18 @@ from train.asynchronous.staleness import dispatch_capacity, select_batch
 from train.learning.flops import count_attention_pairs
 from train.planning.engine import EngineTimings, LearnerTimings, SimulatedEngine, SimulatedSample
 
-_PRECISION = 0.05  # half of the 95% confidence interval of the step time, as a share of it
+_PRECISION = 0.05  # required half-width of the step time's 95% confidence interval, relative to the step time
 _MIN_CYCLES, _MAX_CYCLES = 5, 60
-_STUDENT_T = 2.78  # two-sided 95% quantile for _MIN_CYCLES means, an upper bound for more
+_STUDENT_T = 2.78  # two-sided 95% quantile for _MIN_CYCLES cycles, and an upper bound for more cycles
 
 
 @dataclass(frozen=True, slots=True)
 class LogNormalLengths:
     """Log-normal lengths in tokens, truncated at a limit."""
 
-    median: float  # before truncation
+    median: float  # median before truncation
     sigma: float  # standard deviation of the logarithm; with 0.9, the 99th percentile is eight times the median
-    limit: int  # maximum length
+    limit: int  # maximum length in tokens
 
     @classmethod
     def with_mean(cls, mean: float, *, sigma: float = 0.9, limit: int) -> "LogNormalLengths":
@@ -60,12 +60,17 @@ class LogNormalLengths:
 class Workload:
     """The batches of a run."""
 
-    groups: int  # per batch
-    completions: int  # per group
+    groups: int  # groups per batch
+    completions: int  # completions per group
     prompt_tokens: int
     lengths: LogNormalLengths
-    rejected_share: float = 0.0  # share of groups without a signal, which are replaced
-    reward_seconds: tuple[float, float, float] = (4.0, 8.0, 20.0)  # minimum, mode and maximum for one completion
+    rejected_share: float = 0.0  # share of groups without a signal, each of which is replaced by another group
+    # Minimum, mode and maximum of the triangular distribution of a completion's reward time.
+    reward_seconds: tuple[float, float, float] = (
+        4.0,
+        8.0,
+        20.0,
+    )  # minimum, mode and maximum of the triangular distribution for a completion
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +87,8 @@ class TrainingMode:
     """The schedule of sampling and training. All fields except `pipeline` apply only to the pipeline "async"."""
 
     pipeline: Literal["sync", "one-off", "async"]
-    staleness: int = 0  # bound (rollout.staleness)
-    interrupts: bool = True  # whether engines load new weights during completions instead of after them
+    staleness: int = 0  # maximum staleness (rollout.staleness)
+    interrupts: bool = True  # whether engines load new weights during completions; otherwise after them
 
     def __str__(self) -> str:
         if self.pipeline != "async":
@@ -100,29 +105,31 @@ class SimulationResult:
 
     n_steps: int
     step_seconds: float
-    step_seconds_error: float  # half of the 95% confidence interval, as a share of step_seconds; inf for too few steps
+    step_seconds_error: (
+        float  # half-width of the 95% confidence interval, relative to step_seconds; inf for too few steps
+    )
     tokens_per_second: float  # completion tokens trained on
-    learner_idle_share: float  # share of the time
+    learner_idle_share: float  # share of the simulated time
     engine_idle_share: float
-    staleness_mean: float  # mean over tokens of the versions between sampling and training
+    staleness_mean: float  # mean over tokens of the number of versions between sampling and training
     staleness_max: int
 
 
 def simulate(
     mode: TrainingMode, workload: Workload, layout: Layout, *, max_cycles: int = _MAX_CYCLES, seed: int = 0
 ) -> SimulationResult:
-    """Simulate until the step time is precise to 5%, or for max_cycles.
+    """Simulate a run until the step time is precise to 5%, for at most max_cycles.
 
     Batches arrive in bursts of staleness + 1, so the simulation measures cycles of staleness + 1 steps. The first
-    cycle, which fills the engines, does not count. The confidence interval is by the method of batch means.
+    cycle fills the engines and does not count. Batch means give the confidence interval.
     """
     return _Simulation(mode, workload, layout, seed).run(max_cycles)
 
 
 class _Step(NamedTuple):
-    """One step: the time of publication, the batch, and the busy seconds since the start."""
+    """A step: its publication time, statistics of its batch, and busy seconds since the start of the simulation."""
 
-    published: float
+    publication_time: float
     tokens: int
     staleness_mean: float
     staleness_max: int
@@ -135,13 +142,13 @@ class _Group:
     start_version: int
     is_rejected: bool
     finished: list[SimulatedSample] = field(default_factory=list)
-    scored_at: float = 0.0  # time of its last reward
+    last_reward_time: float = 0.0
 
 
 class _Simulation:
     def __init__(self, mode: TrainingMode, workload: Workload, layout: Layout, seed: int) -> None:
         self._mode, self._workload, self._layout = mode, workload, layout
-        self._cycle = mode.staleness + 1  # steps
+        self._steps_per_cycle = mode.staleness + 1
         self._rng = random.Random(seed)
         self._now = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -149,26 +156,27 @@ class _Simulation:
         self._engines = [SimulatedEngine(layout.engine) for _ in range(layout.engines)]
         self._engine_events = [0] * layout.engines  # number of each engine's next event
         self._groups: dict[int, _Group] = {}  # dispatched groups, neither trained on nor rejected
-        self._ready: list[tuple[int, int]] = []  # (start version, number) of each trainable group
-        self._n_dispatched = self._n_taken = 0  # groups, batches
+        self._trainable: list[tuple[int, int]] = []  # (start version, number) of each trainable group
+        self._n_dispatched = 0  # number of dispatched groups
+        self._n_trained = 0  # number of batches taken for training
         self._engines_are_full = False
         self._version = 0
         self._unpublished: int | None = None  # trained weights in transfer to the engines
         self._learner_is_free = True
         self._learner_seconds = 0.0
-        self._batch_stats = 0, 0.0, 0  # of the batch in training: tokens, mean and maximum staleness
+        self._batch_stats = 0, 0.0, 0  # tokens, mean staleness and maximum staleness of the batch in training
         self._steps: list[_Step] = []
 
     def run(self, max_cycles: int) -> SimulationResult:
         self._dispatch_groups()
-        cycles: list[float] = []  # seconds, without the first one
+        cycles: list[float] = []  # duration in seconds of each cycle except the first
         first = self._run_cycle()
         while len(cycles) < max_cycles and _compute_relative_error(cycles) > _PRECISION:
             start = self._now
             last = self._run_cycle()
-            cycles.append(last.published - start)
-        measured = self._steps[self._cycle :]
-        seconds = last.published - first.published
+            cycles.append(last.publication_time - start)
+        measured = self._steps[self._steps_per_cycle :]
+        seconds = last.publication_time - first.publication_time
         tokens = sum(step.tokens for step in measured)
         return SimulationResult(
             n_steps=len(measured),
@@ -182,37 +190,35 @@ class _Simulation:
         )
 
     def _run_cycle(self) -> _Step:
-        n_steps = len(self._steps) + self._cycle
+        n_steps = len(self._steps) + self._steps_per_cycle
         while len(self._steps) < n_steps:
             self._now, self._event, handle = heappop(self._events)
             handle()
         return self._steps[-1]
-
-    # --- events ---
 
     def _handle_engine_event(self, number: int) -> None:
         if self._engine_events[number] != self._event:
             return
         self._advance_engine(number)
         engine = self._engines[number]
-        if not engine.n_pending and engine.version != self._version:  # its completions are finished
+        if not engine.n_pending and engine.version != self._version:
             engine.load_weights(self._version)
             self._engines_are_full = True
         if self._engines_are_full:
             self._dispatch_groups()
         self._schedule_engine(number)
 
-    def _end_scoring(self, number: int) -> None:
+    def _handle_scored_group(self, number: int) -> None:
         group = self._groups[number]
         if group.is_rejected:
             del self._groups[number]
-            self._dispatch_groups()  # a replacement
+            self._dispatch_groups()
         else:
-            self._ready.append((group.start_version, number))
+            self._trainable.append((group.start_version, number))
             self._publish_if_possible()
             self._train_if_possible()
 
-    def _end_batch(self, version: int) -> None:
+    def _handle_trained_batch(self, version: int) -> None:
         self._learner_is_free = self._mode.pipeline == "async"
         self._schedule(self._now + self._layout.learner.publish_seconds, partial(self._receive_weights, version))
         self._train_if_possible()
@@ -221,22 +227,20 @@ class _Simulation:
         self._unpublished = version
         self._publish_if_possible()
 
-    # --- the learner ---
-
     def _train_if_possible(self) -> None:
-        if not self._learner_is_free or len(self._ready) < self._workload.groups:
+        if not self._learner_is_free or len(self._trainable) < self._workload.groups:
             return
-        started = [group.start_version for group in self._groups.values()]
+        start_versions = [group.start_version for group in self._groups.values()]
         n_groups, staleness = self._workload.groups, self._mode.staleness
-        numbers = select_batch(self._n_taken, self._ready, started, prompts=n_groups, staleness=staleness)
+        numbers = select_batch(self._n_trained, self._trainable, start_versions, prompts=n_groups, staleness=staleness)
         if numbers is None:
             return
-        self._ready = [each for each in self._ready if each[1] not in set(numbers)]
+        self._trainable = [each for each in self._trainable if each[1] not in set(numbers)]
         groups = [self._groups.pop(number).finished for number in numbers]
         spans = [
-            span for group in groups for sample in group for span in _iterate_staleness_spans(sample, self._n_taken)
+            span for group in groups for sample in group for span in _iterate_staleness_spans(sample, self._n_trained)
         ]
-        self._n_taken += 1
+        self._n_trained += 1
         rates, prompt = self._layout.learner, self._workload.prompt_tokens
         tokens = sum(sample.tokens for group in groups for sample in group)
         pairs = sum(count_attention_pairs(prompt, [sample.tokens for sample in group]) for group in groups)
@@ -248,14 +252,14 @@ class _Simulation:
         self._learner_seconds += seconds
         staleness_mean = sum(n_versions * n_tokens for n_versions, n_tokens in spans) / tokens
         self._batch_stats = tokens, staleness_mean, max(n_versions for n_versions, n_tokens in spans if n_tokens)
-        self._schedule(self._now + seconds, partial(self._end_batch, self._n_taken))
+        self._schedule(self._now + seconds, partial(self._handle_trained_batch, self._n_trained))
         if self._mode.pipeline == "one-off":
             self._dispatch_groups()
 
     def _publish_if_possible(self) -> None:
         """Publish new weights to the engines. The pipeline "one-off" first finishes sampling the next batch."""
         version = self._unpublished
-        is_sampled = len(self._ready) >= self._workload.groups and not any(each.n_pending for each in self._engines)
+        is_sampled = len(self._trainable) >= self._workload.groups and not any(each.n_pending for each in self._engines)
         if version is None or (self._mode.pipeline == "one-off" and not is_sampled):
             return
         self._unpublished = None
@@ -272,14 +276,12 @@ class _Simulation:
         self._dispatch_groups()
         self._train_if_possible()
 
-    # --- the engines ---
-
     def _dispatch_groups(self) -> None:
-        """Dispatch groups to the least-loaded engines, within the staleness bound.
+        """Dispatch groups to the least-loaded engines, up to the staleness bound.
 
         The pipeline "one-off" dispatches a whole batch once the previous one is in training.
         """
-        if self._mode.pipeline == "one-off" and self._n_taken not in (0, self._version + 1):
+        if self._mode.pipeline == "one-off" and self._n_trained not in (0, self._version + 1):
             return
         least = [
             (engine.n_pending, number)
@@ -314,7 +316,7 @@ class _Simulation:
         n_open, prompts, staleness = len(self._groups), self._workload.groups, self._mode.staleness
         return (
             dispatch_capacity(
-                engine.version, self._n_taken, n_open, prompts=prompts, staleness=staleness, steps=sys.maxsize
+                engine.version, self._n_trained, n_open, prompts=prompts, staleness=staleness, steps=sys.maxsize
             )
             > 0
         )
@@ -330,14 +332,14 @@ class _Simulation:
             self._engine_events[number] = self._schedule(at, partial(self._handle_engine_event, number))
 
     def _advance_engine(self, number: int) -> None:
-        """Advance an engine to the present, and score its finished completions."""
+        """Advance an engine to the current time, and schedule the scoring of finished groups."""
         low, mode, high = self._workload.reward_seconds
         for sample in self._engines[number].advance(self._now):
             group = self._groups[sample.key[0]]
             group.finished.append(sample)
-            group.scored_at = max(group.scored_at, self._now + self._rng.triangular(low, high, mode))
+            group.last_reward_time = max(group.last_reward_time, self._now + self._rng.triangular(low, high, mode))
             if len(group.finished) == self._workload.completions:
-                self._schedule(group.scored_at, partial(self._end_scoring, sample.key[0]))
+                self._schedule(group.last_reward_time, partial(self._handle_scored_group, sample.key[0]))
 
     def _schedule(self, at: float, handle: Callable[[], None]) -> int:
         self._n_events += 1
@@ -346,7 +348,7 @@ class _Simulation:
 
 
 def _iterate_staleness_spans(sample: SimulatedSample, version: int) -> Iterator[tuple[int, int]]:
-    """Yield (staleness, number of tokens) of each span of a sample, for training at this version."""
+    """Yield (staleness, number of tokens) of each span of a sample that is trained on at this version."""
     for (sampled_by, start), (_, end) in pairwise([*sample.versions, (version, sample.tokens)]):
         yield version - sampled_by, end - start
 

@@ -1,4 +1,4 @@
-"""The search for the fastest split of GPUs between learner and engines, by simulation.
+"""The search, by simulation, for the fastest split of GPUs between learner and engines.
 
 `build_model_size`, `build_workload` and `build_cluster` derive the simulation's input from a configuration.
 """
@@ -27,12 +27,12 @@ from train.planning.simulate import (
 from train.run.memory import cache_bytes_per_token, estimate_learner_memory, estimate_run_memory, select_gpu_memory
 
 MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 2, 4, 8)))
-# Mean length of completions as a share of the limit; DeepCoder's 14B: 8K of 32K at its start, 17.5K at its end.
+# Mean length of completions as a share of the limit. DeepCoder's 14B run began with 8K of 32K and ended with 17.5K.
 _DEFAULT_MEAN_SHARE = 0.3
 _MEMORY_SHARE = 0.9  # share of a GPU's memory that the learner can use
 _PROMPT_TOKENS = 500
-_MAX_SCALE, _MIN_ENGINES = 4, 8  # maximum factor, and minimum number of engines, of scaled-down simulations
-_LEARNER_SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # candidate shares of the GPUs
+_MAX_SCALE, _MIN_ENGINES = 4, 8  # maximum factor of scaled-down simulations, and their minimum number of engines
+_LEARNER_SHARES = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 5 / 8)  # candidate shares of the GPUs for the learner
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class GpuCluster:
     gpu: Gpu
     gpus: int
     tensor_parallel: int = 1  # GPUs of one engine
-    min_learner_gpus: int = 1  # the learner's state does not fit on fewer
-    learner_multiple: int = 1  # divisor of the number of the learner's GPUs
+    min_learner_gpus: int = 1  # minimum number of GPUs that can hold the learner's state
+    learner_multiple: int = 1  # number that must divide the number of learner GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def iterate_candidate_splits(mode: TrainingMode, cluster: GpuCluster) -> Iterato
 def build_model_size(config: Config) -> ModelSize:
     """Return the size of the run's model. Raises LearnerError if the model cannot be found.
 
-    Training always includes the forward pass for the old log-probabilities, which the pipeline "async" needs: the
-    comparison of pipelines uses one objective.
+    The training FLOPs of all pipelines include the forward pass for old log-probabilities, although only "async" needs
+    it, so that the objective is the same.
     """
     memory = estimate_learner_memory(config.model, row_tokens=1, reference=False)
     hf_config = load_hf_config(config.model.path)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from train.asynchronous.events import Event
 from train.asynchronous.journal import fsync_path, read_event_file, write_events
-from train.errors import CheckpointError, recovery_hint
+from train.errors import CheckpointError, suggest_remedy
 
 FOLDER = "checkpoints"
 _LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.frames", "progress.json"
@@ -51,7 +51,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
     def to_checkpoint_error(error: BaseException) -> CheckpointError:
         shutil.rmtree(aside, ignore_errors=True)
         return CheckpointError(
-            f"cannot write checkpoint {folder}: {error}. {recovery_hint(error)}; the same command with --resume "
+            f"cannot write checkpoint {folder}: {error}. {suggest_remedy(error)}; the same command with --resume "
             f"continues from {'the checkpoint before' if list_checkpoints(run) else 'the start'}."
         )
 

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from rewards.form import NAMES as FORM_REWARDS
 from rewards.reward import Completion, Reward, Task
 from train.asynchronous.journal import fsync_path
-from train.errors import RolloutError, recovery_hint
+from train.errors import RolloutError, suggest_remedy
 from train.rollouts.groups import SubmitForReward
 from train.rollouts.reward_model import RewardModel
 from train.run import checkpoint
@@ -98,7 +98,7 @@ class RewardTraining:
             self._save(step)
         except OSError as error:
             raise RolloutError(
-                f"cannot write {self._folder}: {error}. {recovery_hint(error)}; --resume continues."
+                f"cannot write {self._folder}: {error}. {suggest_remedy(error)}; --resume continues."
             ) from error
         return metrics
 
