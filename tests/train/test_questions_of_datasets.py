@@ -87,7 +87,7 @@ def test_difficulty_counts_answers_that_equal_the_expected_one(dataset, tmp_path
 
     folder = shutil.copytree(dataset, tmp_path / "dataset")
     measured = measure()
-    assert (measured.n_sampled, measured.n_scored, measured.n_unscored) == (12, 12, 0)
+    assert (measured.n_sampled, measured.n_judged, measured.n_unjudged) == (12, 12, 0)
     rates = {row["id"]: (row["n_correct"], row["n_no_code"], row["n"]) for row in solve_rates.read(folder)}
     assert rates == {"numinamath/0": (2, 1, 4), "numinamath/1": (1, 1, 4), "numinamath/2": (0, 1, 4)}
     assert measure().n_sampled == 0

@@ -68,4 +68,4 @@ def test_rewards_and_measured_difficulty_count_garbage_as_wrong(dataset):
         assert CodeReward(box)(Completion(GARBAGE, 5), Task(tests=SUITE)).value == 0.0
         assert CodeReward(box)(Completion(GARBAGE, 5), Task(tests=SUITE.with_trials(()))).value is None
     measured = measure_difficulty(dataset, "m", {"k": 1}, sampler, lambda: Sandbox(workers=1))
-    assert (measured.n_scored, measured.n_unscored) == (1, 0)
+    assert (measured.n_judged, measured.n_unjudged) == (1, 0)

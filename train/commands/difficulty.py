@@ -171,9 +171,9 @@ def sample_models(
                 seconds = time.monotonic() - start_time
                 spent = GpuCost(gpu_price, seconds, measured.n_sampled, measured.settings.n)
                 click.echo(f"{model}: GPU cost of this call: {spent}")
-            for line in format_exclusions(measured.left_out):
+            for line in format_exclusions(measured.exclusions):
                 click.echo(f"{model}: {line}", err=True)
-            for number, event in ((measured.n_unscored, "could not be judged"), (measured.n_refused, "were refused")):
+            for number, event in ((measured.n_unjudged, "could not be judged"), (measured.n_refused, "were refused")):
                 if number:
                     warn(f"{model}: {number} samples {event}; the same command tries again")
 

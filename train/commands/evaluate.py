@@ -409,12 +409,12 @@ def _evaluate(
     with ExitStack() as stack:
         progress = stack.enter_context(ProgressBar(" samples"))
         box = stack.enter_context(job.sandbox.open())
-        judged_with = metadata.list_verdict_dependencies(job.sandbox.find_packages())
+        verdict_inputs = metadata.list_verdict_dependencies(job.sandbox.find_packages())
         if sampler is None:
             folder = Path(stack.enter_context(TemporaryDirectory()))
             samples = samples or stack.enter_context(SampleStore(folder / "samples.jsonl"))
             evaluation = judge_completions(
-                job.exercises, job.existing, box, samples, judged_with=judged_with, progress=progress
+                job.exercises, job.existing, box, samples, verdict_inputs=verdict_inputs, progress=progress
             )
         else:
             evaluation = evaluate(
@@ -427,7 +427,7 @@ def _evaluate(
                 settings=metadata.list_sample_dependencies(
                     model_source.model, sampling, model_source.prompt, model_source.engine
                 ),
-                judged_with=judged_with,
+                verdict_inputs=verdict_inputs,
                 progress=progress,
             )
     seconds, price = time.monotonic() - start_time, model_source.gpu_price

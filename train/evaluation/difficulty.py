@@ -42,7 +42,7 @@ from train.evaluation.judges.math_judge import MathJudge
 from train.evaluation.sample_store import SampleRecord
 from train.evaluation.suites.suite import Exercise
 
-_K = 8  # INTELLECT-2's filter uses eight samples
+_K = 8  # samples per problem, as in INTELLECT-2's filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class DifficultySettings:
     """
 
     model: str
-    temperature: float = 0.6  # temperature and top_p from DeepCoder's evaluation
+    temperature: float = 0.6  # temperature and top_p are those of DeepCoder's evaluation
     top_p: float = 0.95
     max_tokens: int = 16384
     seed: int = 0
@@ -89,7 +89,7 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
     """Resolve the settings of a call.
 
     overrides  the user's settings; prompt is a table as for read_prompt, engine a table of options
-    earlier    recorded settings of the model's existing samples, which are the defaults; None if there are none
+    earlier    settings recorded with the model's existing samples, used as defaults; None without samples
 
     Raises CurateError if the overrides conflict with existing samples.
     """
@@ -119,7 +119,7 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
 def _describe(value: object) -> str:
     if isinstance(value, PromptFormat | Mapping):
         text = _encode_table(value.as_table() if isinstance(value, PromptFormat) else value)
-        return shorten(text) if text else "as by default"
+        return shorten(text) if text else "(default)"
     return " ".join(value) if isinstance(value, tuple) else str(value)
 
 
@@ -137,38 +137,39 @@ def _read_settings(rows: Iterable[Row]) -> dict[str, Any] | None:
 
 
 _SETTINGS = "settings"  # key of the samples' settings in the journal of verdicts
-_COLUMNS = ("id", "statement", "starter_code", "tests")  # with _ANSWER, the inputs of a sample and its verdict
-_ANSWER = "expected_answer"  # may be empty
+# Columns that, with _ANSWER, determine a sample and its verdict.
+_COLUMNS = ("id", "statement", "starter_code", "tests")
+_ANSWER = "expected_answer"  # column that may be empty
 
 
 def _require_fields(*fields: str) -> Callable[[Any], Row]:
-    """Return a function that returns a record unchanged, or raises ValueError if the record lacks a field."""
+    """Return a function that checks a record, and raises ValueError if it lacks one of the fields."""
 
-    def read(record: Any) -> Row:
+    def check_record(record: Any) -> Row:
         if not (isinstance(record, dict) and record.keys() >= set(fields)):
-            raise ValueError(f"no object with {', '.join(fields)}")
+            raise ValueError(f"expected an object with {', '.join(fields)}")
         return record
 
-    return read
+    return check_record
 
 
 @dataclass(frozen=True, slots=True)
 class DifficultyMeasurement:
-    """The settings of one measurement, and its counts of samples.
+    """The settings and the sample counts of one call of `measure_difficulty`.
 
     n_sampled    completions sampled in this call
-    n_scored     samples judged in this call
-    n_unscored   samples without a verdict, because the problem's checker failed; the same command retries them
+    n_judged     samples judged in this call
+    n_unjudged   samples without a verdict, because the problem's checker failed; the same command retries them
     n_refused    prompts refused by the model; the same command retries them
-    left_out     number of excluded untrusted rows by reason (see curate.trust)
+    exclusions   number of excluded untrusted rows by reason (see curate.trust)
     """
 
     settings: DifficultySettings
     n_sampled: int = 0
-    n_scored: int = 0
-    n_unscored: int = 0
+    n_judged: int = 0
+    n_unjudged: int = 0
     n_refused: int = 0
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    exclusions: Mapping[str, int] = field(default_factory=dict)
 
 
 def measure_difficulty(
@@ -183,23 +184,23 @@ def measure_difficulty(
     packages: Sequence[Package] = (),
     progress: Progress = ignore_progress,
 ) -> DifficultyMeasurement:
-    """Sample the model n times on every trusted problem, judge the completions, and write the counts into the dataset.
+    """Sample every trusted problem n times, judge the completions, and write the solve rates into the dataset.
 
     overrides     the user's settings; the defaults are the settings of earlier samples
-    open_sampler  called only if samples are missing
-    open_sandbox  called only if verdicts are missing
-    resample      whether to drop the model's existing samples; otherwise they are reused
-    trust         policy for the rows to sample
-    packages      importable packages, an input of the verdicts
+    open_sampler  factory of the sampler, called only if samples are missing
+    open_sandbox  factory of the sandbox, called only if verdicts are missing
+    resample      whether to drop the model's existing samples instead of reusing them
+    trust         policy that selects the rows to sample
+    packages      packages that completions can import
 
     Raises CurateError if the dataset was altered, no row is trusted, or existing samples have other settings, and the
     errors of `open_sampler` and the sampler.
     """
     stored = Dataset(dataset).require_problems()
     check_trusted(dataset, trust, progress=progress)
-    left_out = stored.find_exclusion_reasons(trust)
-    if len(left_out) == len(stored):
-        why = "; ".join(format_exclusions(Counter(left_out.values()))) or "it has no rows"
+    exclusions = stored.find_exclusion_reasons(trust)
+    if len(exclusions) == len(stored):
+        why = "; ".join(format_exclusions(Counter(exclusions.values()))) or "it has no rows"
         raise CurateError(f"{dataset}: there is no problem to sample ({why}).")
     with solve_rates.lock_samples(dataset, model) as work:
         verdicts_path, completions_path = work.with_suffix(".jsonl"), work.with_suffix(".answers.jsonl")
@@ -216,33 +217,33 @@ def measure_difficulty(
             digests = {
                 row["id"]: _compute_samples_digest(row, settings, packages)
                 for row in stored.iter_rows("data", (*_COLUMNS, _ANSWER))
-                if row["id"] not in left_out
+                if row["id"] not in exclusions
             }
             finished = {id for id, row in rows.items() if row["samples"] == digests.get(id) and row["n"] >= settings.n}
             unfinished = {id: digest for id, digest in digests.items() if id not in finished}
             samples = _SampleJournals(stored, settings, unfinished, verdicts, completions, progress)
-            unscored, unsampled = samples.list_unjudged(), samples.list_unsampled()
-            if unscored:
-                samples.judge_and_sample(len(unscored), open_sampler if unsampled else None, open_sandbox)
+            unjudged, unsampled = samples.list_unjudged(), samples.list_unsampled()
+            if unjudged:
+                samples.judge_and_sample(len(unjudged), open_sampler if unsampled else None, open_sandbox)
             table = [
                 {**rows[id], **solve_rates.estimate_pass_rates(rows[id]["n"], rows[id]["n_correct"], settings.k)}
                 if id in finished
                 else samples.build_row(id, digest)
                 for id, digest in digests.items()
             ]
-            still_unscored, refused = samples.list_unjudged(), samples.list_unsampled()
-        n_unscored = len(still_unscored) - len(refused)
-        if not n_unscored:
+            still_unjudged, refused = samples.list_unjudged(), samples.list_unsampled()
+        n_unjudged = len(still_unjudged) - len(refused)
+        if not n_unjudged:
             completions_path.unlink(missing_ok=True)
         solve_rates.replace_model_rows(dataset, model, table)
         refresh_report(dataset)
     return DifficultyMeasurement(
         settings,
         n_sampled=len(unsampled) - len(refused),
-        n_scored=len(unscored) - len(still_unscored),
-        n_unscored=n_unscored,
+        n_judged=len(unjudged) - len(still_unjudged),
+        n_unjudged=n_unjudged,
         n_refused=len(refused),
-        left_out=Counter(left_out.values()),
+        exclusions=Counter(exclusions.values()),
     )
 
 
@@ -265,9 +266,9 @@ def _compute_samples_digest(problem: Row, settings: DifficultySettings, packages
 
 @dataclass(frozen=True, slots=True)
 class _SampleJournals:
-    """The samples of all unfinished problems, in two journals.
+    """The journals of completions and of verdicts, for all problems with missing samples.
 
-    digests: prefix of the keys in both journals, by problem id
+    digests: prefix of the sample keys of each problem, by id
     """
 
     stored: Dataset
@@ -279,26 +280,26 @@ class _SampleJournals:
 
     def judge_and_sample(
         self,
-        n_unscored: int,
+        n_unjudged: int,
         open_sampler: Callable[[DifficultySettings], AbstractContextManager[SampleFunction]] | None,
         open_sandbox: Callable[[], Sandbox],
     ) -> None:
         """Judge the existing completions, then sample and judge the missing ones.
 
-        n_unscored    number of samples without a verdict
-        open_sampler  None if no completion is missing
+        n_unjudged    number of samples without a verdict
+        open_sampler  factory of the sampler; None if no completion is missing
         """
         n_total = self.settings.n * len(self.digests)
-        n_known = n_total - n_unscored
+        n_known = n_total - n_unjudged
         with open_sandbox() as sandbox:
-            n_known = self._record(judge_samples(self._read_unjudged(), sandbox), n_known, n_total)
+            n_known = self._record_verdicts(judge_samples(self._read_unjudged(), sandbox), n_known, n_total)
             if open_sampler is not None:
                 missing = self._iterate_requests(lambda key: key not in self.completions)
                 with (
                     open_sampler(self.settings) as sample,
                     closing(sample_and_judge(missing, sample, sandbox, on_completion=self._store_completion)) as judged,
                 ):
-                    self._record(judged, n_known, n_total)
+                    self._record_verdicts(judged, n_known, n_total)
 
     def build_row(self, id: str, digest: str) -> Row:
         keys = self._sample_keys(digest)
@@ -318,7 +319,7 @@ class _SampleJournals:
     def _sample_keys(self, digest: str) -> list[str]:
         return [build_sample_key(digest, number) for number in range(self.settings.n)]
 
-    def _record(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
+    def _record_verdicts(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
         """Journal the verdicts as they arrive, and report progress. Return the total number of verdicts."""
         stage = f"sample {self.settings.model}"
         self.progress(stage, n_known, n_total)
@@ -349,7 +350,7 @@ class _SampleJournals:
             )
 
     def _iterate_requests(self, is_wanted: Callable[[str], bool]) -> Iterator[SampleRequest]:
-        """Yield the unjudged samples with keys that satisfy `is_wanted`, problem by problem."""
+        """Yield requests for the unjudged samples whose keys satisfy `is_wanted`, in the order of the problems."""
         for problem in self.stored.iter_rows("data", sorted({*_COLUMNS, _ANSWER, *TEST_COLUMNS})):
             digest = self.digests.get(problem["id"])
             keys = self._sample_keys(digest) if digest else []

@@ -40,12 +40,12 @@ from train.sampling.protocol import SampledCompletion, SeededPrompt
 
 log = logging.getLogger(__name__)
 
-# `Sampler.sample` with bound sampling params.
+# `Sampler.sample` with bound sampling params: it yields (index of the prompt, completion or refusal).
 SampleFunction = Callable[[Iterable[SeededPrompt]], Iterator[tuple[int, SampledCompletion | ValueError]]]
 
 _STAGE = "evaluate"  # name of the progress stage
-_MAX_REFUSALS = 16  # number of refused prompts that ends sampling before the first completion
-_MAX_WAITING = 256  # completions in the queue to the sandbox
+_MAX_REFUSALS = 16  # refused prompts after which sampling fails, if there is no completion yet
+_MAX_WAITING = 256  # maximum number of completions that wait for the sandbox
 _TIMEOUT_SECONDS = 7200.0  # maximum time without a completion
 
 
@@ -78,14 +78,14 @@ def sample_and_judge(
     """Sample the requests; yield each sample with its verdict, as verdicts arrive.
 
     requests       sample requests, read lazily as the sampler accepts them
-    on_completion  callback for each unjudged completion, in another thread
+    on_completion  callback for each completion before it is judged, called in another thread
 
     Omits refused prompts, and samples whose checker fails. Raises SamplerError if the model refuses every prompt or
     times out, and CurateError if the sandbox fails repeatedly.
     """
 
     def sample_prompts() -> Iterator[Sample]:
-        open_requests: dict[int, SampleRequest] = {}  # unfinished requests only, to free finished exercises
+        open_requests: dict[int, SampleRequest] = {}  # requests in progress; others are dropped to free memory
 
         def iterate_prompts() -> Iterator[SeededPrompt]:
             for index, request in enumerate(requests):
@@ -135,13 +135,13 @@ def judge_samples(samples: Iterable[Sample], sandbox: Sandbox) -> Iterator[Sampl
         request, record = item
         return request.exercise.judge_completion(record.text, sandbox, time_factor=time_factor)
 
-    for (request, record), found in judge_all(samples, judge, sandbox):
-        if isinstance(found, Exception):
-            log.warning("%s: its tests cannot judge this completion: %s", request.exercise.id, found)
+    for (request, record), result in judge_all(samples, judge, sandbox):
+        if isinstance(result, Exception):
+            log.warning("%s: its tests cannot judge this completion: %s", request.exercise.id, result)
             continue
-        if record.truncated and found.verdict in (NO_CODE, NO_ANSWER):
-            found = JudgeResult(TRUNCATED)
-        yield request, replace(record, verdict=found.verdict, parts=found.parts)
+        if record.truncated and result.verdict in (NO_CODE, NO_ANSWER):
+            result = JudgeResult(TRUNCATED)
+        yield request, replace(record, verdict=result.verdict, parts=result.parts)
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,9 @@ class EvaluationResult:
 class CachedExercise:
     """An exercise, its number of samples, and its cache keys.
 
-    samples_digest  digest of everything that determines the completions
+    samples_digest  digest of all inputs of the completions
     tests_digest    digest of the tests
-    judge_digest    digest of everything but the completions that determines the verdicts
+    judge_digest    digest of all inputs of the verdicts except the completions
     """
 
     exercise: Exercise
@@ -205,7 +205,7 @@ class CachedExercise:
     judge_digest: str
 
     @classmethod
-    def create(cls, exercise: Exercise, k: int, samples_digest: str, judged_with: Sequence[Any]) -> "CachedExercise":
+    def create(cls, exercise: Exercise, k: int, samples_digest: str, verdict_inputs: Sequence[Any]) -> "CachedExercise":
         """Compute the digests of tests and judge. The digest of the tests excludes the extraction rule."""
         judge, extraction = exercise.judge, ""
         if isinstance(judge, SuiteJudge | CallJudge):
@@ -213,7 +213,7 @@ class CachedExercise:
             judge = replace(judge, extraction=DEFAULT_RULE)
         tests = _compute_digest(judge.identity)
         reading = [extraction, exercise.answer_prefix, exercise.answer_suffix]
-        return cls(exercise, k, samples_digest, tests, _compute_digest([tests, reading, list(judged_with)]))
+        return cls(exercise, k, samples_digest, tests, _compute_digest([tests, reading, list(verdict_inputs)]))
 
     @property
     def sample_keys(self) -> list[str]:
@@ -250,19 +250,20 @@ def evaluate(
     seed: int = 0,
     samples: SampleStore | None = None,
     settings: Sequence[Any] = (),
-    judged_with: Sequence[Any] = (),
+    verdict_inputs: Sequence[Any] = (),
     progress: Progress = ignore_progress,
 ) -> EvaluationResult:
     """Sample each exercise k times, judge the completions, and return the outcomes.
 
     samples      store of samples and verdicts, from which samples and current verdicts are reused; None: no store
     settings     further inputs of samples, such as the model and its temperature, as JSON values
-    judged_with  further inputs of verdicts, such as packages, as JSON values
+    verdict_inputs  further inputs of verdicts, such as packages, as JSON values
 
     Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
     cached = [
-        CachedExercise.create(one, k, compute_sample_fingerprint(one, settings, seed), judged_with) for one in exercises
+        CachedExercise.create(one, k, compute_sample_fingerprint(one, settings, seed), verdict_inputs)
+        for one in exercises
     ]
     return evaluate_cached(cached, sandbox, samples=samples, sample=sample, seed=seed, progress=progress)
 
@@ -273,7 +274,7 @@ def judge_completions(
     sandbox: Sandbox,
     samples: SampleStore,
     *,
-    judged_with: Sequence[Any] = (),
+    verdict_inputs: Sequence[Any] = (),
     progress: Progress = ignore_progress,
 ) -> EvaluationResult:
     """Judge existing completions, and return the outcomes.
@@ -286,7 +287,9 @@ def judge_completions(
     cached = []
     for exercise in exercises:
         texts = list(completions[exercise.id])
-        cached.append(CachedExercise.create(exercise, len(texts), _compute_digest([exercise.id, texts]), judged_with))
+        cached.append(
+            CachedExercise.create(exercise, len(texts), _compute_digest([exercise.id, texts]), verdict_inputs)
+        )
         for number, key in enumerate(cached[-1].sample_keys):
             if samples.get(key) is None:
                 samples.add(key, SampleRecord(exercise.id, number, texts[number], 0, False))
@@ -304,18 +307,18 @@ def evaluate_cached(
 ) -> EvaluationResult:
     """Evaluate exercises whose digests the caller has computed; see `evaluate`.
 
-    sample: None to sample nothing; missing samples then have no verdict
+    sample: function that samples; None: missing samples have no verdict
     """
     get, add = (samples.get, samples.add) if samples is not None else (lambda key: None, lambda key, record: None)
-    scored: dict[str, SampleRecord] = {}  # without texts, to save memory
+    scored: dict[str, SampleRecord] = {}  # judged samples by key, without texts to save memory
     unjudged: list[SampleRequest] = []
     missing: list[SampleRequest] = []
-    judges: dict[str, str] = {}  # by sample key
+    judge_digests: dict[str, str] = {}  # judge digest by sample key
     for one in exercises:
         for number, key in enumerate(one.sample_keys):
-            if key in judges:
-                continue  # a repeated exercise
-            judges[key] = one.judge_digest
+            if key in judge_digests:
+                continue  # the exercise is repeated
+            judge_digests[key] = one.judge_digest
             request = SampleRequest(key, number, derive_sample_seed(seed, number, one.exercise.id), one.exercise)
             record = get(key)
             if record is None:
@@ -337,13 +340,13 @@ def evaluate_cached(
         if sample is not None and missing:
             yield from sample_and_judge(missing, sample, sandbox, on_completion=store_completion)
 
-    progress(_STAGE, len(scored), len(judges))
+    progress(_STAGE, len(scored), len(judge_digests))
     with closing(judge_all_samples()) as judged_samples:
         for request, judged in judged_samples:
-            record = replace(judged, judge_digest=compute_verdict_digest(judges[request.key], judged.verdict))
+            record = replace(judged, judge_digest=compute_verdict_digest(judge_digests[request.key], judged.verdict))
             add(request.key, record)
             scored[request.key] = replace(record, text="", reasoning="")
-            progress(_STAGE, len(scored), len(judges))
+            progress(_STAGE, len(scored), len(judge_digests))
     outcomes = tuple(_build_outcomes(one, [scored.get(key) for key in one.sample_keys]) for one in exercises)
     k = max((one.k for one in exercises), default=0)
     tokens = sum_tokens((one.n_prompt_tokens, one.n_tokens) for one in scored.values())

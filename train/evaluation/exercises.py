@@ -39,7 +39,7 @@ SUITES = (
 )
 _BY_NAME = {suite.name: suite for suite in SUITES}
 NAMES = (*_BY_NAME, dataset.NAME)
-_MAX_SHOWN = 5  # ids in a message
+_MAX_SHOWN = 5  # maximum number of ids in a message
 
 
 def parse_suite(text: str) -> tuple[str, str]:
@@ -62,13 +62,13 @@ def parse_suite(text: str) -> tuple[str, str]:
 
 
 def _format_hub_location(name: str, options: str) -> str:
-    """Return a suite's Hub id with options; "" for a suite without a Hub id."""
+    """Append options to a suite's Hub id; "" for a suite without a Hub id."""
     hub_id = _BY_NAME[name].hub_id if name in _BY_NAME else ""
     return hub_id and hub_id + (options.replace("?", "&", 1) if "?" in hub_id else options)
 
 
 def format_ids(ids: Sequence[str]) -> str:
-    """Format the first ids and the number of the rest."""
+    """Format the first ids, and the number of the remaining ones."""
     more = len(ids) - _MAX_SHOWN
     return ", ".join(ids[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
@@ -130,17 +130,17 @@ def read_exercises(
     languages     accepted languages of completions
     settings      form, mode, extraction and time limits; see protocols/
 
-    Raises CurateError if no suite can read the location, several unnamed suites can, the dataset was altered, or no
-    problem is left.
+    Raises CurateError if no suite or, without a name, several suites can read the location, if the dataset was altered,
+    or if no problem remains.
     """
     options = SuiteOptions(_parse_window(window), prompt, languages, settings)
-    left_out: Counter[str] = Counter()
-    problems = _read(location, suite, options, trust, left_out)
+    exclusions: Counter[str] = Counter()
+    problems = _read(location, suite, options, trust, exclusions)
     if not problems:
-        why = f" ({'; '.join(format_exclusions(left_out))})" if left_out else ""
+        why = f" ({'; '.join(format_exclusions(exclusions))})" if exclusions else ""
         raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
-    if left_out:
-        log.warning("%s", format_exclusion_message(location, left_out))
+    if exclusions:
+        log.warning("%s", format_exclusion_message(location, exclusions))
     if not max_problems:
         return tuple(problems)
     by_digest = sorted(problems, key=lambda exercise: hashlib.sha256(exercise.id.encode()).digest())
@@ -149,14 +149,14 @@ def read_exercises(
 
 
 def _read(
-    location: str, suite: str, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]
+    location: str, suite: str, options: SuiteOptions, trust: TrustPolicy, exclusions: Counter[str]
 ) -> list[Exercise]:
     if suite in ("", dataset.NAME):
         folder = download_dataset(location) or Path(location).expanduser()
         if any((folder / "data").glob("*.parquet")):
             check_trusted(folder, trust)
             with translate_read_errors(folder):
-                return list(dataset.read(Dataset(folder), options, trust, left_out))
+                return list(dataset.read(Dataset(folder), options, trust, exclusions))
         if suite:
             raise CurateError(f"{location} is not a dataset that curate built: it has no data/*.parquet.")
     table = locate(location)

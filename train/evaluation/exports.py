@@ -29,12 +29,9 @@ from train.evaluation.results.result import Result, read_result, shorten_model_n
 from train.evaluation.sample_store import SampleRecord, iterate_samples
 from train.evaluation.suites.suite import Exercise
 
-SUITES = {
-    "lcb": ("lcb",),
-    "lcb-leaderboard": ("lcb",),
-    "evalplus": ("humaneval+", "mbpp+"),
-}  # by form
-N_LEADERBOARD_ROWS = 880  # rows of release_v5, and of the leaderboard's files
+# The suites that each export form supports.
+SUITES = {"lcb": ("lcb",), "lcb-leaderboard": ("lcb",), "evalplus": ("humaneval+", "mbpp+")}
+N_LEADERBOARD_ROWS = 880  # number of rows in release_v5 and in the leaderboard's files
 _PREFIX = "livecodebench/"
 _COLUMNS = ("question_id", "question_title", "question_content", "platform", "contest_id", "contest_date")
 _OPTIONAL = ("starter_code", "difficulty")
@@ -91,9 +88,9 @@ def load_export_data(path: Path, form: str) -> ExportData:
 def _extract_source(exercise: Exercise, completion: str) -> str:
     judge = exercise.judge
     if not isinstance(judge, SuiteJudge | CallJudge):
-        raise CurateError(f"the completion of {exercise.id} is not a program.")
+        raise CurateError(f"the completion of {exercise.id} is not a program, so it cannot be exported.")
     if isinstance(judge, SuiteJudge) and judge.languages != PYTHON_ONLY:
-        raise CurateError("the completions may be in several languages, and this form is for Python alone.")
+        raise CurateError("the completions may be in several languages, but this export form supports only Python.")
     program = judge.extract_program(exercise.assemble_text(completion))
     preamble = judge.preamble if isinstance(judge, CallJudge) else ""
     if program is None:
@@ -102,11 +99,11 @@ def _extract_source(exercise: Exercise, completion: str) -> str:
 
 
 def format_evalplus_samples(data: ExportData) -> str:
-    """Format EvalPlus's file. Raises CurateError unless all tasks were evaluated, as EvalPlus requires."""
-    left_out = [id for id in data.loaded_result.exercises if id not in data.records]
-    if left_out:
+    """Format the programs as EvalPlus's samples file. Raises CurateError unless all tasks were evaluated."""
+    missing_ids = [id for id in data.loaded_result.exercises if id not in data.records]
+    if missing_ids:
         raise CurateError(
-            f"{format_ids(left_out)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
+            f"{format_ids(missing_ids)} were not evaluated, and EvalPlus takes all tasks or none. {_WITHOUT_PROBLEMS}"
         )
     return "".join(
         json.dumps({"task_id": id, "solution": source}) + "\n"
@@ -151,10 +148,10 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
         and (not first_day or first_day <= _parse_contest_time(row).date().isoformat() <= last_day)
     }
     unreadable = not_evaluated - data.loaded_result.exercises.keys()
-    left_out = [_format_problem_id(row) for row in rows if _format_problem_id(row) in not_evaluated - unreadable]
-    if left_out:
+    missing_ids = [_format_problem_id(row) for row in rows if _format_problem_id(row) in not_evaluated - unreadable]
+    if missing_ids:
         raise CurateError(
-            f"{format_ids(left_out)} were not evaluated, but LiveCodeBench takes all problems between two dates. "
+            f"{format_ids(missing_ids)} were not evaluated, but LiveCodeBench takes all problems between two dates. "
             f"{_WITHOUT_PROBLEMS}"
         )
     days = [_parse_contest_time(row).date() for row in rows if _format_problem_id(row) in evaluated]
@@ -171,8 +168,8 @@ def select_rows(data: ExportData) -> LiveCodeBenchSelection:
             chosen.sort(key=lambda row: str(row["question_id"]))
             return LiveCodeBenchSelection(tuple(chosen), dates, tuple(sorted(ids - evaluated)))
     raise CurateError(
-        f"LiveCodeBench's dates end at midnight, so it cannot choose the contests up to {last} without those of the "
-        f"next day at midnight. Evaluate with --window {first}..{last + timedelta(1)}; existing samples are "
+        f"LiveCodeBench's dates end at midnight, so no dates select the contests up to {last} without a contest at "
+        f"the following midnight. Evaluate with --window {first}..{last + timedelta(1)}; existing samples are "
         "reused."
     )
 
@@ -196,18 +193,18 @@ def _convert_to_midnight(day: date) -> datetime:
 
 
 def _extract_sources(row: Row, data: ExportData) -> list[str]:
-    """Return a program for each sample of a row; empty programs for an unreadable row."""
+    """Return the program of each sample of a row; empty programs for an unreadable row."""
     id = _format_problem_id(row)
     return data.extract_sources(id) if id in data.records else [""] * data.result.k
 
 
 def format_lcb_samples(data: ExportData, selection: LiveCodeBenchSelection) -> str:
-    found = [{"question_id": row["question_id"], "code_list": _extract_sources(row, data)} for row in selection.rows]
-    return json.dumps(found, indent=1) + "\n"
+    entries = [{"question_id": row["question_id"], "code_list": _extract_sources(row, data)} for row in selection.rows]
+    return json.dumps(entries, indent=1) + "\n"
 
 
 def build_leaderboard_path(data: ExportData) -> Path:
-    """Return the leaderboard's path for the file, relative to the folder of all models.
+    """Return the path that the leaderboard expects for the file, relative to its folder of all models.
 
     Raises CurateError if the result has no temperature, such as for `curate evaluate --samples`.
     """
@@ -222,7 +219,7 @@ def build_leaderboard_path(data: ExportData) -> Path:
 
 
 def format_leaderboard(data: ExportData, selection: LiveCodeBenchSelection) -> str:
-    """Format the leaderboard's file. Raises CurateError if samples have no verdict."""
+    """Format completions and verdicts as the leaderboard's file. Raises CurateError if a sample has no verdict."""
     unknown = [problem.id for problem in data.result.outcomes if None in problem.correct]
     if unknown:
         raise CurateError(

@@ -34,8 +34,8 @@ from train.evaluation.protocols.forms import FORMS
 from train.evaluation.protocols.settings import OWN_FORM, PROTOCOLS, SuiteSettings, resolve_settings
 from train.evaluation.suites.suite import Exercise
 
-EXERCISE_ID_KEY = "curate_exercise"  # metadata key for the exercise's id, if the sample has another
-_MAX_SUITES = 4  # suites cached in memory, with all tests
+EXERCISE_ID_KEY = "curate_exercise"  # metadata key of the exercise's id, for samples with another id
+_MAX_SUITES = 4  # maximum number of suites in memory
 _MESSAGES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 _threads = CapacityLimiter(64)  # threads that wait for the sandbox, separate from inspect_ai's
 
@@ -43,8 +43,8 @@ _threads = CapacityLimiter(64)  # threads that wait for the sandbox, separate fr
 def curate_task(suite: str, window: str = "", protocol: str = "", form: str = "") -> Task:
     """Return a task that samples and judges a suite with the settings of `curate evaluate`.
 
-    These include the sampling options and, as epochs, the number of samples. Options of `inspect eval` override them.
-    Takes the arguments of curate_dataset.
+    The settings include the sampling options and the number of samples (epochs). Options of `inspect eval` override
+    them. Takes the arguments of curate_dataset.
     """
     used = resolve_suite_settings(suite, window, protocol, form)
     return Task(
@@ -83,7 +83,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
     sample has an error; a sample without a verdict is not scored. Neither counts as wrong. Raises CurateError as
     curate_dataset does, and if the suite has no exercise for a sample.
     """
-    load_exercises(suite, window, protocol, form)  # raise its errors before sampling
+    load_exercises(suite, window, protocol, form)  # to raise errors before sampling
 
     async def score(state: TaskState, target: Target) -> Score:
         id = str(state.metadata.get(EXERCISE_ID_KEY, state.sample_id))
@@ -91,7 +91,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
         if id not in exercises:
             raise CurateError(
                 f"{suite} has no exercise {id!r}; its {len(exercises)} exercises have ids such as "
-                f"{next(iter(exercises))!r}. Make the samples from the same suite, or name each one's exercise."
+                f"{next(iter(exercises))!r}. Make samples from this suite, or set their metadata {EXERCISE_ID_KEY}."
             )
         try:
             found = await to_thread.run_sync(_judge, exercises[id], state.output.completion, limiter=_threads)
@@ -118,8 +118,8 @@ def resolve_suite_settings(suite: str, window: str, protocol: str, form: str) ->
 def load_exercises(suite: str, window: str, protocol: str, form: str) -> Mapping[str, Exercise]:
     """Read the exercises of a suite, by id. Raises CurateError for an unknown or unreadable suite.
 
-    Also raises CurateError if the model continues plain text or its own message: inspect_ai sends chats, and most
-    services would reply to such a chat instead of continuing it.
+    Also raises CurateError if the model must continue plain text or its own message. inspect_ai cannot request this: it
+    sends chats, to which most services reply.
     """
     name, location = parse_suite(suite)
     settings = resolve_suite_settings(suite, window, protocol, form)

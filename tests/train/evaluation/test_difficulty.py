@@ -93,7 +93,7 @@ def table(dataset, model="m"):
 def test_the_answers_of_the_model_are_counted(dataset):
     model = Model()
     measured = run(dataset, model, asked={"k": 2, "n": 8, "seed": 3, "max_tokens": 99})
-    assert (measured.n_sampled, measured.n_scored, measured.n_unscored) == (48, 48, 0)
+    assert (measured.n_sampled, measured.n_judged, measured.n_unjudged) == (48, 48, 0)
     rows = table(dataset)
     assert sorted(rows) == NAMES
     assert {name: row["n_correct"] for name, row in rows.items()} == {name: model.right[name] for name in NAMES}
@@ -187,7 +187,7 @@ class FlakyReferee(Flaky):
 
 def test_a_program_whose_run_is_lost_is_judged_again(dataset, built, tmp_path):
     measured = run(dataset, Model(), machine=lambda: Flaky(workers=1))
-    assert (measured.n_scored, measured.n_unscored) == (24, 0)
+    assert (measured.n_judged, measured.n_unjudged) == (24, 0)
     undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
     run(undisturbed, Model())
     assert table(dataset) == table(undisturbed)
@@ -195,13 +195,13 @@ def test_a_program_whose_run_is_lost_is_judged_again(dataset, built, tmp_path):
 
 def test_a_sample_whose_checker_failed_is_neither_right_nor_wrong_and_is_judged_later(dataset, built, tmp_path):
     measured = run(dataset, Model(), machine=lambda: FlakyReferee(workers=2))
-    n_lost = measured.n_unscored
+    n_lost = measured.n_unjudged
     assert n_lost >= 5  # a third of the programs
     rows = table(dataset)
     assert sum(row["n_sampled"] - row["n"] for row in rows.values()) == n_lost
     assert all(row["n_correct"] == row["n"] for row in (rows["sum"], rows["double"]))
     assert any(row["pass_at_k"] is None for row in rows.values())
-    assert run(dataset, never).n_scored == n_lost
+    assert run(dataset, never).n_judged == n_lost
     undisturbed = shutil.copytree(built, tmp_path / "undisturbed")
     run(undisturbed, Model())
     assert table(dataset) == table(undisturbed)
@@ -396,5 +396,5 @@ def test_unverified_rows_are_not_sampled(dataset):
     with pytest.raises(CurateError, match=r"data: 2 rows were changed \(livecodebench/double, livecodebench/sum\)"):
         run(dataset, never)
     measured = run(dataset, Model(), trust=TrustPolicy(include_altered=True))
-    assert dict(measured.left_out) == {"unverified": 4}
+    assert dict(measured.exclusions) == {"unverified": 4}
     assert table(dataset).keys() == {"sum", "double"}

@@ -59,7 +59,7 @@ def test_other_tests_judge_the_kept_answers_again(path, box):
 
 
 def test_other_packages_judge_the_kept_answers_again(path, box):
-    first = evaluated(path, 7, box, model, judged_with=["a package"])
+    first = evaluated(path, 7, box, model, verdict_inputs=["a package"])
     assert evaluated(path, 7, box, silent_model).outcomes == first.outcomes
     assert len(path.read_text().splitlines()) == 12
 

@@ -19,13 +19,13 @@ from train.evaluation.statistics.outcomes import ProblemMetadata
 
 # The contests of DeepCoder's Codeforces rating, May to November 2024, with 408 problems.
 DEEPCODER_CONTESTS = (*range(1971, 2009), *(2013, 2014), *range(2018, 2031), *(2032, 2033), *(2035, 2036))
-DEEPCODER = "deepcoder"  # name of DEEPCODER_CONTESTS in --contests
+DEEPCODER = "deepcoder"  # value of --contests for DEEPCODER_CONTESTS
 _DEEPCODER_PROBLEMS = Path(__file__).with_name("deepcoder_problems.json")
 _NOT_IN_DIGESTS = re.compile(r"[\W_]")  # characters that vary between copies of a statement
-_TAGS = "\nTags:\n"  # end of a statement
+_TAGS = "\nTags:\n"  # heading after a statement
 _PROBLEM = re.compile(r"(?:CF|codeforces)?[ _/-]*(\d+)[ _/-]*([A-Z]\d*)", re.IGNORECASE)
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
-_MAX_CONTESTS = 10_000  # contests in a range
+_MAX_CONTESTS = 10_000  # maximum number of contests in a range
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Contest:
     type         rules by Codeforces' name: "CF", "ICPC" or "IOI"
     start        first day of the contest
     scores       points and penalty of each rated participant, the best first
-    old_ratings  their ratings before the contest, in descending order; newcomers have 0
+    old_ratings  participants' ratings before the contest, in descending order; 0 for newcomers
     """
 
     id: int
@@ -71,7 +71,7 @@ class Contest:
         scores: Sequence[tuple[float, float]],
         old_ratings: Sequence[int],
     ) -> Self:
-        """Build a contest from unsorted scores and ratings. Raises CurateError if their numbers differ."""
+        """Build a contest from unsorted scores and ratings. Raises CurateError unless they are equally many."""
         if len(scores) != len(old_ratings):
             raise CurateError(
                 f"Contest {id} has {len(scores)} scores but {len(old_ratings)} ratings. Fetch the contest again."
@@ -81,7 +81,7 @@ class Contest:
 
 
 def format_problem_id(keys: Sequence[tuple[int, str]]) -> str:
-    """Return the id of a problem with these keys, such as codeforces/2018/A,2019/C; "" without keys."""
+    """Format a problem's (contest, index) keys as an id such as codeforces/2018/A,2019/C; "" without keys."""
     return "codeforces/" + ",".join(f"{contest}/{index}" for contest, index in keys) if keys else ""
 
 
@@ -97,7 +97,7 @@ def parse_problem_key(id: str) -> tuple[int, str]:
 
 
 def parse_problem_keys(id: str) -> list[tuple[int, str]]:
-    """Parse (contest, index) in each contest of a problem, the primary one first; empty if the contest is unknown."""
+    """Parse all (contest, index) keys of a problem, the primary key first; empty for an id of another form."""
     try:
         return [parse_problem_key(part) for part in id.split(",")]
     except CurateError:
@@ -105,7 +105,7 @@ def parse_problem_keys(id: str) -> list[tuple[int, str]]:
 
 
 class UnmatchedProblems:
-    """The problems of DeepCoder's 408 that no row of its test set has matched yet.
+    """DeepCoder's 408 problems, without those already matched to a row of its test set.
 
     Rows have no ids; digests of statements identify them (deepcoder_problems.json). Problems shared by two divisions
     have the same digest, and match in the order of the file.
@@ -116,11 +116,11 @@ class UnmatchedProblems:
         for id, digest in _load_deepcoder_problems():
             self._ids.setdefault(digest, []).append(id)
 
-    def pop_id(self, text: str) -> str:
-        """Remove and return the id of a row's problem, such as 1971A; "" if no problem matches."""
+    def pop_matching_id(self, text: str) -> str:
+        """Remove and return the id, such as 1971A, of the problem with this text; "" without a match."""
         statement = text.partition(_TAGS)[0]
-        left = self._ids.get(hashlib.sha256(_NOT_IN_DIGESTS.sub("", statement).encode()).hexdigest()[:10])
-        return left.pop(0) if left else ""
+        ids = self._ids.get(hashlib.sha256(_NOT_IN_DIGESTS.sub("", statement).encode()).hexdigest()[:10])
+        return ids.pop(0) if ids else ""
 
 
 @cache
@@ -129,7 +129,7 @@ def _load_deepcoder_problems() -> list[tuple[str, str]]:
 
 
 def parse_contest_ids(text: str) -> tuple[int, ...]:
-    """Parse contest numbers such as 1971,1980-1990, or the name of DeepCoder's contests.
+    """Parse contest numbers such as 1971,1980-1990, or "deepcoder" for DeepCoder's contests.
 
     Raises CurateError if the text has another form.
     """
@@ -197,7 +197,7 @@ def read_contests(path: Path) -> list[Contest]:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowInvalid) as error:
-        raise CurateError(f"{path} cannot be read as a file of contests: {error}") from None
+        raise CurateError(f"{path} cannot be read as a file of contests ({error}). Fetch the contests again.") from None
     if not table.schema.equals(_build_schema()):
         raise CurateError(f"{path} is not a file of contests. Fetch the contests again.")
     return [
@@ -225,8 +225,8 @@ def _build_schema() -> Any:
             ("type", pa.string()),
             ("start", pa.date32()),
             ("problems", pa.list_(problem)),
-            ("points", pa.list_(pa.float64())),  # of each rated participant, the best first
-            ("penalty", pa.list_(pa.float64())),  # in the same order
-            ("old_ratings", pa.list_(pa.int16())),  # of the same participants, in descending order
+            ("points", pa.list_(pa.float64())),  # points of each rated participant, the best first
+            ("penalty", pa.list_(pa.float64())),  # penalties, in the order of `points`
+            ("old_ratings", pa.list_(pa.int16())),  # ratings in descending order, not in the order of `points`
         ]
     )

@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 BASE_URL = "https://codeforces.com/api"
 STANDINGS = "contest.standings?contestId={}&showUnofficial=false"
 RATING_CHANGES = "contest.ratingChanges?contestId={}"
-SECONDS_BETWEEN_REQUESTS = 2.0  # requested by the API
-_CONNECT_SECONDS, _READ_SECONDS = 20.0, 120.0  # standings of a large contest exceed 10 MB
+SECONDS_BETWEEN_REQUESTS = 2.0  # minimum pause, as the API's documentation demands
+_CONNECT_SECONDS, _READ_SECONDS = 20.0, 120.0  # generous, because standings of a large contest exceed 10 MB
 _MAX_ATTEMPTS = 6
-_MAX_SHOWN_CHARS = 200  # maximum length of a quoted error
+_MAX_SHOWN_CHARS = 200  # maximum length of an error in a message
 _RATE_LIMITED = "limit"  # word in the API's comment "Call limit exceeded"
 _STAGE = "fetch"
 
@@ -40,7 +40,7 @@ class FetchSummary:
 
     n_fetched        number of contests fetched by this call
     n_cached         number of contests already in the file
-    failure_reasons  reasons by contest that could not be fetched
+    failure_reasons  error message of each contest that could not be fetched
     """
 
     n_fetched: int
@@ -60,11 +60,11 @@ def fetch_contests(
 
     pause_seconds: minimum time between two requests
 
-    Raises CurateError if the API does not respond, the file exists and is no contests file, or another command holds
-    its lock.
+    Raises CurateError if the API does not respond, an existing file is no contests file, or another command holds its
+    lock.
     """
     wanted = sorted(set(ids))
-    refused: dict[int, str] = {}
+    failure_reasons: dict[int, str] = {}
     with (
         lock_output(path, path.with_name(f".{path.name}.lock"), temporary=True),
         closing(ApiClient(base_url, pause_seconds)) as client,
@@ -78,11 +78,11 @@ def fetch_contests(
             try:
                 contests[id] = parse_contest(standings, changes)
             except CurateError as error:
-                refused[id] = str(error)
+                failure_reasons[id] = str(error)
             else:
                 write_contests(path, contests.values())
             progress(_STAGE, done, len(wanted))
-    return FetchSummary(len(missing) - len(refused), n_cached, refused)
+    return FetchSummary(len(missing) - len(failure_reasons), n_cached, failure_reasons)
 
 
 class ApiClient:
@@ -101,21 +101,21 @@ class ApiClient:
         except ValueError as error:
             raise CurateError(f"--base-url must be a URL such as {BASE_URL}: {error}") from error
         self._pause_seconds = pause_seconds
-        self._next_request = 0.0  # in time.monotonic()
+        self._next_request = 0.0  # earliest time of the next request, by time.monotonic()
 
     def get(self, path: str) -> Any:
         """Send a request, with retries, and return the reply. Raises CurateError if all attempts fail."""
-        objection = ""
+        retry_reason = ""
         for attempt in range(_MAX_ATTEMPTS):
             backoff = self._pause_seconds * (2**attempt - 1)
             time.sleep(max(0.0, self._next_request - time.monotonic() + backoff))
-            content, objection = self._send(path)
+            content, retry_reason = self._send(path)
             self._next_request = time.monotonic() + self._pause_seconds
-            if not objection:
+            if not retry_reason:
                 return content
-            log.info("%s/%s: %s", self._client.url, path, objection)
+            log.info("%s/%s: %s", self._client.url, path, retry_reason)
         raise CurateError(
-            f"{self._client.url} did not respond in {_MAX_ATTEMPTS} attempts ({objection}). Type the same command "
+            f"{self._client.url} did not respond in {_MAX_ATTEMPTS} attempts ({retry_reason}). Type the same command "
             "again later."
         )
 
@@ -128,7 +128,7 @@ class ApiClient:
         try:
             content = json.loads(response.body.decode("utf-8", "replace"))
         except ValueError:
-            return None, f"status {response.status}, without JSON"
+            return None, f"HTTP {response.status} without JSON"
         comment = str(content.get("comment", "")) if isinstance(content, Mapping) else ""
         return content, comment if _RATE_LIMITED in comment.lower() else ""
 
@@ -174,7 +174,7 @@ def parse_contest(standings: Any, rating_changes: Any) -> Contest:
 def _extract_result(reply: Any, name: str) -> Any:
     content = reply if isinstance(reply, Mapping) else {}
     if content.get("status") != "OK" or "result" not in content:
-        raise CurateError(f"Codeforces returned no {name}: {content.get('comment', 'it gave no reason')}")
+        raise CurateError(f"Codeforces returned no {name}: {content.get('comment', 'no reason given')}")
     return content["result"]
 
 

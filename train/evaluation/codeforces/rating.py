@@ -4,8 +4,8 @@ CodeElo takes a problem's samples as successive attempts; each wrong attempt bef
 points. The order of samples is arbitrary, but can change a rating by hundreds of points. So ratings are averages over
 all orders.
 
-A score is worth the highest rating with an expected rank not better than the score's rank. As in published ratings, two
-rules differ from Codeforces': ranks count from 0 instead of 1, and points do not decay with time.
+The rating for a score is the highest rating whose expected rank is not better than the score's rank. As in published
+ratings, two rules differ from Codeforces': ranks count from 0 instead of 1, and points do not decay with time.
 
 The model's rating is the mean over contests. Its interval is a bootstrap over contests.
 """
@@ -38,14 +38,14 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes, describe_tests
 
 log = logging.getLogger(__name__)
 
-Score = tuple[float, float]  # points and penalty
+Score = tuple[float, float]  # (points, penalty)
 
 _ID_PREFIX = "codeforces/"  # prefix of the ids of the suite's problems
-_EXAMPLES = "examples"  # source of tests that wrong programs may pass
-_POINTS_PER_WRONG = 50  # for each wrong attempt, if problems have points
-_PENALTY_PER_WRONG = 10  # minutes for each wrong attempt, if solved problems are counted
-_MIN_PARTICIPANTS = 201  # minimum number of rated participants of a contest
-_N_RESAMPLES = 10_000  # resamples of contests for the interval
+_EXAMPLES = "examples"  # value of tests_source for tests that wrong programs may pass
+_POINTS_PER_WRONG = 50  # deduction for each wrong attempt, in contests with points
+_PENALTY_PER_WRONG = 10  # minutes for each wrong attempt, in contests that count solved problems
+_MIN_PARTICIPANTS = 201  # minimum number of rated participants of a contest that is included
+_N_RESAMPLES = 10_000  # bootstrap resamples of the contests
 _RATINGS_2024 = Path(__file__).with_name("ratings_2024.json")
 
 
@@ -71,7 +71,7 @@ class PercentileTable:
             raise ValueError(f"the table {name} has no users")
         return cls(name, ratings, n_below)
 
-    def percentile(self, rating: float) -> float:
+    def compute_percentile(self, rating: float) -> float:
         """Return the percentage of users with a lower rating, rounded to one decimal."""
         return round(100 * self.n_below[bisect_left(self.ratings, rating)] / self.n_below[-1], 1)
 
@@ -89,16 +89,16 @@ def compute_wrong_attempt_probabilities(n: int, n_correct: int) -> dict[int | No
     The key None stands for no correct sample. Raises ValueError for impossible numbers.
     """
     if not 0 <= n_correct <= n:
-        raise ValueError(f"{n_correct} of {n} samples cannot be right")
+        raise ValueError(f"{n_correct} of {n} samples cannot be correct")
     if not n_correct:
         return {None: 1.0}
     n_wrong = n - n_correct
-    # After j wrong attempts and a correct one, n - j - 1 samples remain: n_wrong - j wrong ones.
+    # After j wrong attempts and a correct one, n - j - 1 samples remain, and n_wrong - j of them are wrong.
     return {j: comb(n - j - 1, n_wrong - j) / comb(n, n_wrong) for j in range(n_wrong + 1)}
 
 
 def compute_score(problem: ContestProblem, n_wrong: int | None) -> Score:
-    """Return a problem's contribution to the score after `n_wrong` wrong attempts; None: unsolved."""
+    """Return the score for one problem, solved after `n_wrong` wrong attempts; None: unsolved."""
     if n_wrong is None:
         return (0.0, 0.0)
     if problem.points is None:
@@ -115,13 +115,13 @@ def compute_score_probabilities(
     """
     scores = {(0.0, 0.0): 1.0}
     for problem in problems:
-        longer: dict[Score, float] = {}
-        for n_wrong, chance in compute_wrong_attempt_probabilities(*samples.get(problem.index, (0, 0))).items():
+        extended: dict[Score, float] = {}
+        for n_wrong, probability in compute_wrong_attempt_probabilities(*samples.get(problem.index, (0, 0))).items():
             points, penalty = compute_score(problem, n_wrong)
-            for (points_before, penalty_before), chance_before in scores.items():
+            for (points_before, penalty_before), probability_before in scores.items():
                 score = (points_before + points, penalty_before + penalty)
-                longer[score] = longer.get(score, 0.0) + chance * chance_before
-        scores = longer
+                extended[score] = extended.get(score, 0.0) + probability * probability_before
+        scores = extended
     return scores
 
 
@@ -129,16 +129,16 @@ def is_rated(contest: Contest) -> bool:
     return len(contest.scores) >= _MIN_PARTICIPANTS
 
 
-def rank(contest: Contest, score: Score) -> int:
-    """Return the number of rated participants whose points and penalty are at least as good."""
+def compute_rank(contest: Contest, score: Score) -> int:
+    """Return the number of rated participants with at least as good a score."""
     points, penalty = score
     return bisect_right(contest.scores, (-points, penalty), key=lambda row: (-row[0], row[1]))
 
 
 def rate_scores(contest: Contest, scores: Iterable[Score]) -> dict[Score, int]:
-    """Return the rating that each score is worth in this contest."""
+    """Return the rating for each score in this contest."""
     seeds = _SeedTable(contest.old_ratings)
-    return {score: seeds.find_rating(rank(contest, score)) for score in scores}
+    return {score: seeds.find_rating(compute_rank(contest, score)) for score in scores}
 
 
 class _SeedTable:
@@ -146,7 +146,8 @@ class _SeedTable:
 
     def __init__(self, old_ratings: tuple[int, ...]) -> None:
         self._lowest, self._highest = old_ratings[-1], old_ratings[0]
-        self._n_rated = [0] * (self._highest - self._lowest + 1)  # participants by rating, from the lowest
+        # Number of participants with each rating, from the lowest rating.
+        self._n_rated = [0] * (self._highest - self._lowest + 1)
         for rating in old_ratings:
             self._n_rated[rating - self._lowest] += 1
         self._seed_by_rating: dict[int, float] = {}
@@ -201,10 +202,10 @@ class Rating:
     rating           mean over contests and over all orders of the samples
     low, high        bounds of the 95% confidence interval of the rating; None for one contest
     percentile       percentage of users with a lower rating
-    percentile_low, percentile_high  percentiles of the bounds
+    percentile_low, percentile_high  percentiles of the bounds of the rating
     table            name of the table of percentiles
     contests         rating in each contest
-    left_out         contests with too few rated participants, or without any verdict
+    unrated_contests  contests with too few rated participants, or without any verdict
     """
 
     suite: str
@@ -220,7 +221,7 @@ class Rating:
     percentile_high: float | None
     table: str
     contests: tuple[ContestRating, ...]
-    left_out: tuple[int, ...]
+    unrated_contests: tuple[int, ...] = field(metadata=json_key("left_out"))
 
     @property
     def summary_line(self) -> str:
@@ -242,7 +243,7 @@ class Rating:
             )
         if n_left := sum(contest.n_problems - contest.n_judged for contest in self.contests):
             remarks.append(f"{n_left} problems of these contests were not evaluated and count as not solved")
-        remarks.append("it is the mean over all orders of the samples")
+        remarks.append("the rating is the mean over all orders of the samples")
         return [f"Codeforces {self.summary_line}", *(f"  {remark}" for remark in remarks)]
 
 
@@ -260,15 +261,19 @@ def rate_model(
 
     Raises CurateError if an id is invalid or repeated, or if no contest can be rated.
     """
-    of_contest: dict[int, dict[str, ProblemOutcomes]] = {}
+    outcomes_by_contest: dict[int, dict[str, ProblemOutcomes]] = {}
     for problem in outcomes:
         contest_id, index = parse_problem_key(problem.id)
-        problems = of_contest.setdefault(contest_id, {})
+        problems = outcomes_by_contest.setdefault(contest_id, {})
         if index in problems:
             raise CurateError(f"The problem {problem.id} occurs twice. Evaluate on a set without repeated problems.")
         problems[index] = problem
-    in_each = [rate_in_contest(one, of_contest[one.id]) for one in contests if is_rated(one) and one.id in of_contest]
-    found = tuple(rating for rating in in_each if rating.n_judged)
+    contest_ratings = [
+        rate_contest(one, outcomes_by_contest[one.id])
+        for one in contests
+        if is_rated(one) and one.id in outcomes_by_contest
+    ]
+    found = tuple(rating for rating in contest_ratings if rating.n_judged)
     if not found:
         raise CurateError("No problem with a verdict belongs to a contest with standings. Fetch the standings first.")
     values = [rating.rating for rating in found]
@@ -288,21 +293,21 @@ def rate_model(
         rating=mean,
         low=low,
         high=high,
-        percentile=table.percentile(mean),
-        percentile_low=None if low is None else table.percentile(low),
-        percentile_high=None if high is None else table.percentile(high),
+        percentile=table.compute_percentile(mean),
+        percentile_low=None if low is None else table.compute_percentile(low),
+        percentile_high=None if high is None else table.compute_percentile(high),
         table=table.name,
         contests=found,
-        left_out=tuple(one.id for one in contests if one.id not in {rating.contest for rating in found}),
+        unrated_contests=tuple(one.id for one in contests if one.id not in {rating.contest for rating in found}),
     )
 
 
-def rate_in_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -> ContestRating:
+def rate_contest(contest: Contest, problems: Mapping[str, ProblemOutcomes]) -> ContestRating:
     judged = {problem.index: problems[problem.index] for problem in contest.problems if problem.index in problems}
     counts = {index: (outcome.n, outcome.n_correct) for index, outcome in judged.items()}
-    chances = compute_score_probabilities(contest.problems, counts)
-    worth = rate_scores(contest, chances)
-    mean = sum(chance * worth[score] for score, chance in chances.items())
+    probabilities = compute_score_probabilities(contest.problems, counts)
+    rating_of_score = rate_scores(contest, probabilities)
+    mean = sum(probability * rating_of_score[score] for score, probability in probabilities.items())
     return ContestRating(contest.id, len(contest.problems), sum(n > 0 for n, _ in counts.values()), mean)
 
 
@@ -311,7 +316,7 @@ def find_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
 
     path: path of the contests file; None: the default path, if it exists
 
-    Raises CurateError if the named file is no contests file. Problems with the default path are logged as warnings.
+    Raises CurateError if the named file is no contests file. Logs a warning if the default file is missing or invalid.
     """
     if not any(id.startswith(_ID_PREFIX) for id in ids):
         return []
@@ -330,7 +335,7 @@ def find_contests(path: Path | None, ids: Iterable[str]) -> list[Contest]:
 def rate_evaluation(
     outcomes: Sequence[ProblemOutcomes], contests: Sequence[Contest] | None = None, *, seed: int = 0
 ) -> tuple[Rating, ...]:
-    """Rate the model of an evaluation: return one rating, or none without problems of known contests.
+    """Rate the model of an evaluation. Return one rating, or none if no problem belongs to a known contest.
 
     contests  contests with standings; None: the contests in the file at the default path
     seed      seed of the bootstrap
@@ -339,17 +344,17 @@ def rate_evaluation(
     if contests is None:
         contests = find_contests(None, (problem.id for problem in problems))
     ratable = {contest.id for contest in contests if is_rated(contest)}
-    posed = [
+    rated_problems = [
         replace(problem, id=f"{contest}/{index}")
         for (contest, index), problem in _group_by_contest(problems).items()
         if contest in ratable
     ]
-    if not any(problem.n for problem in posed):
+    if not any(problem.n for problem in rated_problems):
         return ()
     source = describe_tests_source(problems) or "unknown"  # of all problems, including those outside these contests
     return (
         replace(
-            rate_model(posed, contests, load_deepcoder_2024(), seed=seed),
+            rate_model(rated_problems, contests, load_deepcoder_2024(), seed=seed),
             tests_source=source,
             is_upper_bound=_EXAMPLES in source,
             attempts=max(len(problem.correct) for problem in problems),
@@ -358,10 +363,10 @@ def rate_evaluation(
 
 
 def _group_by_contest(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
-    """Return the problems by their keys (contest, index). First keys take precedence over further keys."""
+    """Map (contest, index) to the problem there. A primary key takes precedence over the other keys of problems."""
     keys = [parse_problem_keys(problem.id) for problem in problems]
-    posed = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
+    rated_problems = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
     for others, problem in zip(keys, problems, strict=True):
         for key in others[1:]:
-            posed.setdefault(key, problem)
-    return posed
+            rated_problems.setdefault(key, problem)
+    return rated_problems

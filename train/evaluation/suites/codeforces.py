@@ -151,17 +151,17 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
             raise CurateError("These problems have no dates. Leave the window out.")
         return suite_options.date_range[0] <= day.isoformat() <= suite_options.date_range[1]
 
-    left_out: Counter[str] = Counter()
+    exclusions: Counter[str] = Counter()
     n_unknown = 0
     ids: set[str] = set()
-    for problem in _read_problems(table, is_wanted, left_out):
+    for problem in _read_problems(table, is_wanted, exclusions):
         n_unknown += not problem.keys
         exercise = problem.to_exercise(suite_options, time_factor, memory_factor)
         if exercise.id in ids:
             raise CurateError(f"{table.location}: the problem {exercise.id} occurs twice. Remove one of the two rows.")
         ids.add(exercise.id)
         yield exercise
-    for reason, n in left_out.items():
+    for reason, n in exclusions.items():
         log.warning("%s: %d problems are left out: they %s", table.location, n, reason)
     if n_unknown:
         log.warning("%s: %d problems are of no known contest, so ratings exclude them", table.location, n_unknown)
@@ -177,12 +177,12 @@ def _parse_factor(options: Mapping[str, Any], name: str, default: float) -> floa
     return value
 
 
-def _read_problems(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def _read_problems(table: TableFiles, is_wanted: Filter, exclusions: Counter[str]) -> Iterator[CodeforcesProblem]:
     first = next(iter(read_rows(table, (), _COLUMNS)), None)
     if first is None or isinstance(first, UnreadableRow):
         return
     if _is_open_r1(first):
-        yield from _read_open_r1(table, is_wanted, left_out)
+        yield from _read_open_r1(table, is_wanted, exclusions)
         return
     for problem in (_read_deepcoder if _is_deepcoder(first) else _read_codeelo)(table):
         if is_wanted(problem.keys, problem.day):
@@ -194,7 +194,7 @@ def _read_deepcoder(table: TableFiles) -> Iterator[CodeforcesProblem]:
     unmatched = UnmatchedProblems()
     for position, row in enumerate(read_valid_rows(table, _DEEPCODER, ())):
         name, text = f"row-{position}", str(row["problem"])
-        id, limits = unmatched.pop_id(text), _DEEPCODER_LIMITS.search(text)
+        id, limits = unmatched.pop_matching_id(text), _DEEPCODER_LIMITS.search(text)
         try:
             yield CodeforcesProblem(
                 keys=(parse_problem_key(id),) if id else (),
@@ -268,7 +268,7 @@ def _make_case(given: object, expected: object) -> Case:
     return Case(join_lines(given, "an input"), join_lines(expected, "an output"))
 
 
-def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) -> Iterator[CodeforcesProblem]:
+def _read_open_r1(table: TableFiles, is_wanted: Filter, exclusions: Counter[str]) -> Iterator[CodeforcesProblem]:
     """Yield the wanted problems, sorted by contest, and count the excluded ones by reason.
 
     Raises CurateError if the folder of generated tests is invalid.
@@ -283,7 +283,7 @@ def _read_open_r1(table: TableFiles, is_wanted: Filter, left_out: Counter[str]) 
             continue
         reason = _find_exclusion_reason(row, folder)
         if reason:
-            left_out[reason] += 1
+            exclusions[reason] += 1
         else:
             chosen.append((keys, day, row))
     for keys, day, row in sorted(chosen, key=lambda one: one[0]):

@@ -16,7 +16,7 @@ _COLUMNS = ("id", "statement", "starter_code", *TEST_COLUMNS, "expected_answer",
 _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
-def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: Counter[str]) -> Iterator[Exercise]:
+def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, exclusions: Counter[str]) -> Iterator[Exercise]:
     """Yield the trusted problems within the date range, and count untrusted ones by the reasons of curate.trust.
 
     Raises CurateError if there is a date range and a problem has no date.
@@ -31,7 +31,7 @@ def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, left_out: C
             verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
         )
         if exclusion is not None:
-            left_out[exclusion] += 1
+            exclusions[exclusion] += 1
             continue
         statement = Statement(row["statement"], row["starter_code"], suite.entry_point)
         chat = options.prompt.build_row_chat(row, suite)

@@ -3,7 +3,7 @@
 import pytest
 from made_contests import contest
 
-from train.evaluation.codeforces.rating import is_rated, rank, rate_scores
+from train.evaluation.codeforces.rating import compute_rank, is_rated, rate_scores
 
 
 @pytest.mark.parametrize(
@@ -21,14 +21,14 @@ from train.evaluation.codeforces.rating import is_rated, rank, rate_scores
 def test_ratings_of_four_hundred_participants(points, place, rating):
     four_hundred = contest()
     score = (float(points), 0.0)
-    assert rank(four_hundred, score) == place
+    assert compute_rank(four_hundred, score) == place
     assert rate_scores(four_hundred, [score]) == {score: rating}
 
 
 def test_ratings_where_all_participants_have_the_same_rating():
     equals = contest(scores=[(float(400 - i), 0.0) for i in range(400)], old_ratings=[1500] * 400)
     better_than_half, better_than_ten = (200.5, 0.0), (10.5, 0.0)
-    assert [rank(equals, score) for score in (better_than_half, better_than_ten)] == [200, 390]
+    assert [compute_rank(equals, score) for score in (better_than_half, better_than_ten)] == [200, 390]
     assert rate_scores(equals, [better_than_half, better_than_ten]) == {better_than_half: 1501, better_than_ten: 880}
 
 
@@ -51,7 +51,7 @@ def test_the_rating_is_the_largest_whose_seed_reaches_the_rank(old_ratings):
     worth = rate_scores(ranked, scores)
     seeds = [seed(old_ratings, rating) for rating in range(max(old_ratings) + 100)]
     for score in scores:
-        place = rank(ranked, score)
+        place = compute_rank(ranked, score)
         reaching = [rating for rating, reached in enumerate(seeds) if reached >= place]
         assert worth[score] == max(reaching, default=0)
 
@@ -66,7 +66,8 @@ def test_a_better_score_is_never_worth_less():
 
 def test_penalties_decide_between_equal_points():
     minutes = contest(scores=[(5.0, float(i)) for i in range(300)], old_ratings=[1500] * 300)
-    assert [rank(minutes, score) for score in ((5.0, 10.0), (5.0, 0.0), (6.0, 900.0), (4.0, 0.0))] == [11, 1, 0, 300]
+    scores = [(5.0, 10.0), (5.0, 0.0), (6.0, 900.0), (4.0, 0.0)]
+    assert [compute_rank(minutes, score) for score in scores] == [11, 1, 0, 300]
 
 
 def test_contests_with_two_hundred_participants_are_not_rated():

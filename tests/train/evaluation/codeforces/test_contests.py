@@ -87,7 +87,7 @@ def changed(field, value):
             {"status": "FAILED", "comment": "contestId: Contest with id 1 not found"},
             "standings: contestId: Contest with id",
         ),
-        ({"status": "FAILED"}, "returned no standings: it gave no reason"),
+        ({"status": "FAILED"}, "returned no standings: no reason given"),
         ([], "returned no standings"),
         ({"status": "OK", "result": {}}, "lacks a field .*'contest'"),
         ({"status": "OK", "result": None}, "lacks a field"),

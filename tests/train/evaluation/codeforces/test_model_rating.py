@@ -14,7 +14,7 @@ from train.evaluation.codeforces.rating import (
     compute_score_probabilities,
     compute_wrong_attempt_probabilities,
     load_deepcoder_2024,
-    rate_in_contest,
+    rate_contest,
     rate_model,
     rate_scores,
 )
@@ -41,13 +41,13 @@ def test_first_right_attempts_are_as_likely_as_among_all_orders(bits):
 def test_samples_without_a_verdict_are_no_attempts():
     round = with_points(500.0)
     for bits, as_if in (("x0x1", "01"), ("x0", "0"), ("", "0")):
-        found, expected = (rate_in_contest(round, {"A": outcome("1971A", text)}) for text in (bits, as_if))
+        found, expected = (rate_contest(round, {"A": outcome("1971A", text)}) for text in (bits, as_if))
         assert found.rating == expected.rating, bits
 
 
 @pytest.mark.parametrize(("n", "n_correct"), [(2, 3), (2, -1)])
 def test_impossible_numbers_are_refused(n, n_correct):
-    with pytest.raises(ValueError, match="samples cannot be right"):
+    with pytest.raises(ValueError, match="samples cannot be correct"):
         compute_wrong_attempt_probabilities(n, n_correct)
 
 
@@ -56,7 +56,7 @@ def test_the_rating_is_the_mean_over_all_orders(points):
     """The three problems have 4, 3 and 4 samples, so there are 24 * 6 * 24 orders, many of them alike."""
     round = with_points(*points)
     bits = {"A": "0110", "B": "001", "C": "0000"}
-    found = rate_in_contest(round, {index: outcome(f"1971{index}", text) for index, text in bits.items()})
+    found = rate_contest(round, {index: outcome(f"1971{index}", text) for index, text in bits.items()})
     in_each_order = []
     for orders in product(*(all_orders([bit == "1" for bit in text]) for text in list(bits.values())[:2])):
         attempts = [count_wrong_attempts(order) for order in orders]
@@ -92,14 +92,14 @@ def test_a_model_is_rated_over_its_contests():
     found = rate_model(outcomes, [*rounds, unrated], TABLE)
     assert [rating.contest for rating in found.contests] == [1971, 1972, 1973]
     assert [rating.n_judged for rating in found.contests] == [2, 1, 1]
-    assert found.left_out == (1974, 1975)
+    assert found.unrated_contests == (1974, 1975)
     assert found.rating == pytest.approx(fmean(rating.rating for rating in found.contests))
     ascending = sorted(rating.rating for rating in found.contests)
     assert (found.low, found.high) == (ascending[0], ascending[-1])  # one of 27 sets of three is all alike
     assert found.low < found.rating < found.high
     assert found == rate_model(outcomes, [*rounds, unrated], TABLE)
     assert found.percentile_low < found.percentile < found.percentile_high
-    assert (found.percentile, found.table) == (TABLE.percentile(found.rating), "ratings_2024 (DeepCoder)")
+    assert (found.percentile, found.table) == (TABLE.compute_percentile(found.rating), "ratings_2024 (DeepCoder)")
 
 
 def test_one_contest_has_no_interval():
@@ -111,7 +111,7 @@ def test_one_contest_has_no_interval():
 def test_more_right_samples_never_lower_the_rating():
     round = with_points(500.0, 1500.0)
     for order in "01111", "00011":
-        found = [rate_in_contest(round, {"B": outcome("1971B", "1" * n + "0" * (5 - n))}).rating for n in range(6)]
+        found = [rate_contest(round, {"B": outcome("1971B", "1" * n + "0" * (5 - n))}).rating for n in range(6)]
         assert found == sorted(found), order
     assert found[0] < found[1]
 
@@ -152,7 +152,7 @@ def test_ids_of_problems_are_read_in_all_their_forms(id):
     ],
 )
 def test_percentiles_are_those_that_deepcoder_published(rating, percentile):
-    assert TABLE.percentile(rating) == percentile
+    assert TABLE.compute_percentile(rating) == percentile
 
 
 def test_the_shipped_table_is_whole():
@@ -161,6 +161,6 @@ def test_the_shipped_table_is_whole():
 
 def test_a_percentile_counts_users_with_a_lower_rating():
     table = PercentileTable.from_counts("small", {1000: 2, 1200: 1, 1500: 1})
-    assert [table.percentile(rating) for rating in (1000, 1000.5, 1200, 1500, 1501)] == [0, 50, 50, 75, 100]
+    assert [table.compute_percentile(rating) for rating in (1000, 1000.5, 1200, 1500, 1501)] == [0, 50, 50, 75, 100]
     with pytest.raises(ValueError, match="has no users"):
         PercentileTable.from_counts("empty", {})

@@ -48,7 +48,7 @@ def test_with_standings_a_model_is_rated_by_contests():
         "(DeepCoder); tests: official"
     )
     assert "1 problems of these contests were not evaluated and count as not solved" in remarks[0]
-    assert remarks[1] == "  it is the mean over all orders of the samples"
+    assert remarks[1] == "  the rating is the mean over all orders of the samples"
 
 
 def test_examples_as_tests_make_a_rating_an_upper_bound():

@@ -195,5 +195,5 @@ def test_deepcoders_rows_are_recognised_in_any_order():
     assert {one.metadata.tests_source for one in asked} == {"examples"}
     assert sum(len(one.judge.suite.cases) for one in asked) <= 468
     unnamed = UnmatchedProblems()
-    backwards = {unnamed.pop_id(row["problem"]) for row in reversed(rows)}
+    backwards = {unnamed.pop_matching_id(row["problem"]) for row in reversed(rows)}
     assert backwards == set(ids)
