@@ -34,7 +34,7 @@ _REEVALUATE_HINT = "Run the same `curate evaluate` again, which reuses its sampl
 class LoadedResult:
     """A result with its exercises.
 
-    result     the result, with the caller's suite and extraction rule, if given
+    result     the result, with the suite and extraction rule that replace its own, if any
     exercises  all exercises of the suite by id, evaluated or not
     """
 
@@ -65,8 +65,8 @@ def list_sample_keys(problem: ProblemOutcomes) -> list[str]:
 def load_result(result: Result, suite: str | None = None, extraction: str | None = None) -> LoadedResult:
     """Read the exercises of a result from the location in its file.
 
-    suite       NAME=PATH of other rows with the same problems; None: the result's
-    extraction  extraction rule; None: the result's
+    suite       NAME=PATH of other rows with the same problems; None: the rows of the result
+    extraction  extraction rule; None: the rule of the result
 
     Raises CurateError if the file does not identify its samples, or the rows are missing. Only the rows of `suite` may
     lack problems of the result.
@@ -84,14 +84,17 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         result.location,
         result.window,
         suite=result.suite_option,
-        trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),  # the result determines the rows in use
+        # Every row, because the result already selects its problems.
+        trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),
         prompt=read_prompt(result.prompt),
         languages=result.languages,
         settings=restore_settings(result.protocol, result.suite_option),
     )
     loaded = LoadedResult(result, {exercise.id: exercise for exercise in found})
     if loaded.missing_ids and suite is None:
-        raise CurateError(f"{result.location} does not have {format_ids(loaded.missing_ids)}. Is it the same file?")
+        raise CurateError(
+            f"{result.location} does not have {format_ids(loaded.missing_ids)}. Restore the rows that were evaluated."
+        )
     return loaded
 
 
@@ -118,8 +121,8 @@ def rescore(
 ) -> RescoreResult:
     """Rejudge the completions of a result, and store them with the new verdicts in `samples`.
 
-    samples       file for the samples, in which an interrupted call resumes. It may be the result's own file, unless
-                  rows lack problems or completions are truncated
+    samples       path of the samples file to write, from which an interrupted call resumes. It may be the result's
+                  own file, unless rows lack problems or completions are truncated
     dependencies  further inputs of verdicts, such as packages, as JSON values
     truncation    truncation of completions before they are judged; None: no truncation
 
@@ -138,9 +141,9 @@ def rescore(
         )
     if truncation is not None and samples.resolve() == stored.resolve():
         raise CurateError(f"{result.path} would lose the ends of its completions. Choose another --out.")
-    keys: dict[str, str] = {}  # from the result's sample keys to those of the judged samples
-    judges: dict[str, str] = {}  # by sample key
-    lost: set[str] = set()  # keys of judged samples whose completion is missing from the file
+    new_keys: dict[str, str] = {}  # key of each sample after truncation, by its key in the result
+    judge_digests: dict[str, str] = {}  # judge digest by new key
+    missing_keys: set[str] = set()  # keys of judged samples without a stored completion
     cached = []
     for problem in known:
         exercise = exercises[problem.id]
@@ -149,35 +152,37 @@ def rescore(
         if truncation is not None:
             digest = truncation.compute_samples_digest(digest)
         cached.append(CachedExercise.create(exercise, len(problem.correct), digest, dependencies))
-        keys |= zip(list_sample_keys(problem), cached[-1].sample_keys, strict=True)
-        judges |= dict.fromkeys(cached[-1].sample_keys, cached[-1].judge_digest)
-        lost |= {key for key, bit in zip(cached[-1].sample_keys, problem.correct, strict=True) if bit is not None}
-    before = dict.fromkeys(judges, NO_VERDICT)
-    now = dict.fromkeys(judges, NO_VERDICT)
+        new_keys |= zip(list_sample_keys(problem), cached[-1].sample_keys, strict=True)
+        judge_digests |= dict.fromkeys(cached[-1].sample_keys, cached[-1].judge_digest)
+        missing_keys |= {
+            key for key, bit in zip(cached[-1].sample_keys, problem.correct, strict=True) if bit is not None
+        }
+    old_verdicts = dict.fromkeys(judge_digests, NO_VERDICT)
+    new_verdicts = dict.fromkeys(judge_digests, NO_VERDICT)
     with SampleStore(samples) as store:
-        n_judged = len(lost)
-        for sampled, record in iterate_samples(stored, keys):
-            key = keys[sampled]
-            before[key] = record.verdict or NO_VERDICT
-            lost.discard(key)
+        n_judged = len(missing_keys)
+        for old_key, record in iterate_samples(stored, new_keys):
+            key = new_keys[old_key]
+            old_verdicts[key] = record.verdict or NO_VERDICT
+            missing_keys.discard(key)
             if store.get(key) is None:
                 store.add(key, record if truncation is None else truncation.truncate(record))
-        if lost:
+        if missing_keys:
             raise CurateError(
-                f"{stored} lacks {len(lost)} of the {n_judged} completions of {result.path}. {_REEVALUATE_HINT}"
+                f"{stored} lacks {len(missing_keys)} of the {n_judged} completions of {result.path}. {_REEVALUATE_HINT}"
             )
         evaluation = evaluate_cached(cached, sandbox, samples=store, progress=progress)
-        for key, judge in judges.items():
+        for key, judge_digest in judge_digests.items():
             judged = store.get(key)
             if (
                 judged is not None
                 and judged.verdict
-                and judged.judge_digest == compute_verdict_digest(judge, judged.verdict)
+                and judged.judge_digest == compute_verdict_digest(judge_digest, judged.verdict)
             ):
-                now[key] = judged.verdict
-    changes = Counter((before[key], now[key]) for key in judges)
+                new_verdicts[key] = judged.verdict
+    changes = Counter((old_verdicts[key], new_verdicts[key]) for key in judge_digests)
     ids = {problem.id for problem in known}
-    rows = [exercise for exercise in exercises.values() if exercise.id in ids]  # in the order of the suite
+    rows = [exercise for exercise in exercises.values() if exercise.id in ids]  # in the order of the suite's rows
     return RescoreResult(
         replace(
             result,
@@ -194,7 +199,7 @@ def rescore(
 
 
 def _fill_metadata(result_metadata: ProblemMetadata, row_metadata: ProblemMetadata) -> ProblemMetadata:
-    """Fill a row's unknown metadata from the result, which may include metadata of Codeforces contests."""
+    """Return a row's metadata, with unknown values from the result, such as those of Codeforces contests."""
     return replace(
         row_metadata,
         difficulty=result_metadata.difficulty if row_metadata.difficulty is None else row_metadata.difficulty,

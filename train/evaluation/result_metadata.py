@@ -1,7 +1,7 @@
 """A result's metadata about model and suite, and the dependencies of its samples and verdicts.
 
 The weights digest covers names, sizes and samples of files, because reading 30 GB takes minutes. It distinguishes
-checkpoints, but may miss a changed byte.
+checkpoints, but may not cover a changed byte.
 """
 
 import hashlib
@@ -33,13 +33,13 @@ from train.sampling.protocol import SamplingParams
 log = logging.getLogger(__name__)
 
 _ENDINGS = (".safetensors", ".bin")
-_END_BYTES = 1 << 20  # bytes read at each end of a file
-_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # equally spaced chunks between the ends
-_SECONDS = 5.0  # time limit of a request
+_END_BYTES = 1 << 20  # number of bytes that the digest covers at each end of a file
+_CHUNKS, _CHUNK_BYTES = 64, 1 << 16  # number and size of equally spaced chunks between the ends
+_SECONDS = 5.0  # time limit of a request to a model server
 
 
 def collect_model_metadata(model: str, base_url: str | None, revision: str | None = None) -> dict[str, Any]:
-    """Return the metadata of a model, without unknown keys.
+    """Return the known metadata of a model.
 
     base_url  URL of the model's server; None: vLLM in this process
     revision  revision on the Hub; None: the newest in the Hub's cache
@@ -73,7 +73,7 @@ def compute_weights_digest(folder: Path) -> str | None:
 
 
 def _iterate_sampled_ranges(size: int) -> Iterator[tuple[int, int]]:
-    """Yield (offset, length) of each range of a file to read."""
+    """Yield (offset, length) of each range of a file that the weights digest covers."""
     if size <= 2 * _END_BYTES + _CHUNKS * _CHUNK_BYTES:
         yield 0, size
         return
@@ -102,7 +102,7 @@ def _describe_vllm() -> dict[str, str]:
 
 
 def _describe_engine(base_url: str) -> dict[str, str]:
-    """Request the engine and its version; empty unless vLLM itself is the server."""
+    """Query a server for its engine and version; empty unless the server is vLLM."""
     models = _get_json(base_url, "/models").get("data")
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []
     if "vllm" not in owners:
@@ -113,7 +113,7 @@ def _describe_engine(base_url: str) -> dict[str, str]:
 
 
 def _get_json(url: str, path: str) -> dict[str, Any]:
-    """Return the JSON object at a URL; {} on any failure."""
+    """Request the JSON object at a URL; {} on any failure."""
     from sandbox.http_client import HttpClient, ServerUnreachable
     from train.sampling.http import get_with_retries
 
@@ -123,7 +123,7 @@ def _get_json(url: str, path: str) -> dict[str, Any]:
         with closing(HttpClient(url, headers=headers, connections=1, connect_seconds=_SECONDS)) as client:
             reply = get_with_retries(client, path, _SECONDS)
     except (ServerUnreachable, ValueError) as error:
-        log.info("%s%s has no description: %s", url, path, error)
+        log.info("%s%s does not describe the engine: %s", url, path, error)
         return {}
     return reply.get_json_object() if reply.status == 200 else {}
 
@@ -157,7 +157,7 @@ def collect_suite_metadata(
 
 
 def _infer_tests_source(location: str, suite: str) -> str | None:
-    """Return "dataset" for a dataset's tests, "official" for a suite's tests; None if no suite can read the rows.
+    """Return "dataset" for a dataset, "official" for rows of a suite, and None for other rows.
 
     suite: name of the suite; empty: the only suite that can read the rows
     """
@@ -181,8 +181,8 @@ def list_sample_dependencies(
 ) -> list[Any]:
     """Return the inputs of samples, except the exercise and the seed, as JSON values.
 
-    Name and, for a folder, sizes and times of weight files identify a model. Default prompt and engine add nothing, so
-    existing samples stay valid.
+    The name identifies a model, as do the sizes and times of weight files in a folder. The default prompt and engine
+    add nothing, so existing samples stay valid.
     """
     more = {"template_arguments": dict(prompt.chat_arguments), "engine": engine.select_sample_affecting_options()}
     files = [

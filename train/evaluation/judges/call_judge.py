@@ -1,7 +1,7 @@
 """A judge that compares the return values of a completion's function with the reference's, as EvalPlus does.
 
 The tests have two parts, base and plus inputs; the first wrong part ends the judging. Each part is one sandbox run,
-which calls the function with all inputs. This process compares the return values.
+which calls the function with all inputs. The judge's process compares the return values.
 
 The limit on CPU time is `call_seconds` for a call and MAX_SECONDS for a part, but at least FACTOR times the reference's
 time (see time_limits.py).
@@ -37,13 +37,13 @@ from train.evaluation.judges.call_run import (
 from train.evaluation.judges.extraction import DEFAULT_RULE, ExpectedProgram, extract_program
 from train.evaluation.judges.judge import JudgeResult, build_extraction_identity
 
-CALL_SECONDS = 1.0  # as in EvalPlus 0.3.1 and its published verdicts; 4.0 since April 2025
+CALL_SECONDS = 1.0  # CPU time limit of a call, as in EvalPlus 0.3.1; EvalPlus has 4.0 since April 2025
 FACTOR = 4.0
 _MAX_PROGRAM_CHARS = 4 << 20
 FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
-_MAX_COMPARED = 10_000_000  # maximum size of an array that numpy would broadcast from two shapes
-_UNEQUAL_MARKS = ("NaN", '{"o"')  # texts in encodings of values that do not equal themselves
+_MAX_COMPARED = 10_000_000  # maximum size of an array that numpy may broadcast from two shapes
+_UNEQUAL_MARKS = ("NaN", '{"o"')  # substrings of encodings whose values equal nothing, not even themselves
 Tree = Any  # JSON encoding of a value; see sandbox_runner.encode
 
 
@@ -119,7 +119,7 @@ def find_first_mismatch(
     for index, (output, expected_output) in enumerate(zip(outputs, expected, strict=False)):
         if entry_point not in _OWN_RULES and _is_identical(output, expected_output):
             continue
-        if not _is_right(entry_point, tolerance, inputs[index], output, expected[: index + 1]):
+        if not _is_correct(entry_point, tolerance, inputs[index], output, expected[: index + 1]):
             return index
     return None
 
@@ -130,25 +130,27 @@ def _is_identical(output: CallOutput, expected_output: CallOutput) -> bool:
     return is_small and output.text == expected_output.text and not any(mark in output.text for mark in _UNEQUAL_MARKS)
 
 
-def _is_right(
+def _is_correct(
     entry_point: str, tolerance: float, arguments: str, output: CallOutput, expected: Sequence[CallOutput]
 ) -> bool:
-    """Return whether an output is correct. `expected` ends with the output for these arguments."""
+    """Return whether an output is correct. The last element of `expected` is the expected output."""
     expected_output = expected[-1]
     if output.is_digest or expected_output.is_digest:
-        return entry_point == _ALWAYS_RIGHT or are_outputs_equal(output, expected_output)
+        return entry_point == _ALWAYS_CORRECT or are_outputs_equal(output, expected_output)
     before = _choose_tolerance(tolerance, expected[:-1])
     try:
-        actual, right = json.loads(output.text), json.loads(expected_output.text)
+        actual, reference_value = json.loads(output.text), json.loads(expected_output.text)
         if entry_point in _OWN_RULES:
-            is_right = _OWN_RULES[entry_point](actual, right, sandbox_runner.decode(json.loads(arguments)), before)
+            is_correct = _OWN_RULES[entry_point](
+                actual, reference_value, sandbox_runner.decode(json.loads(arguments)), before
+            )
         else:
-            is_right = _are_equal(actual, right)
-        if is_right:
+            is_correct = _are_equal(actual, reference_value)
+        if is_correct:
             return True
         current = _choose_tolerance(tolerance, expected)
-        return current != 0 and _is_close(actual, right, current)
-    except Exception:  # an invalid encoding, or a value unsupported by the rule, as in EvalPlus
+        return current != 0 and _is_close(actual, reference_value, current)
+    except Exception:  # invalid encodings and unsupported values are wrong, as in EvalPlus
         return False
 
 
@@ -193,7 +195,7 @@ def _get_class_name(tree: Tree) -> str:
 
 
 def _is_close(actual: Tree, expected: Tree, tolerance: float) -> bool:
-    """Return whether two values have the same class and length, and numpy.allclose accepts them."""
+    """Return whether two values have the same class and length, and are equal by numpy.allclose."""
     import numpy as np
 
     if _get_class_name(actual) != _get_class_name(expected):
@@ -260,7 +262,7 @@ def _has_same_members(actual: Tree, expected: Tree, arguments: list[Any], tolera
 
 
 def _canonicalize_items(tree: Tree) -> set[str]:
-    """Return the canonical texts of an iterable's items. Raises TypeError for other values and unhashable items."""
+    """Return the canonical texts of an iterable's items. Raises TypeError for another value or an unhashable item."""
     tree = _unwrap_subclass(tree)
     if isinstance(tree, str):
         return set(map(sandbox_runner.canonical_text, tree))
@@ -276,7 +278,7 @@ def _canonicalize_items(tree: Tree) -> set[str]:
             else None
         )
     if not isinstance(tree, list) or not all(map(_is_hashable, tree)):
-        raise TypeError("not the members of a set")
+        raise TypeError("not an iterable of hashable items")
     return {sandbox_runner.canonical_text(_decode_untrusted(item)) for item in tree}
 
 
@@ -288,18 +290,18 @@ def _is_hashable(tree: Tree) -> bool:
 
 
 def _has_equal_truth(actual: Tree, expected: Tree, arguments: list[Any], tolerance: float) -> bool:
-    """Compare truth values: the reference returns a match or None, and a completion may also return a bool."""
+    """Compare truth values: the reference returns a match or None, but a completion may return a bool."""
     return (actual if isinstance(actual, bool) else actual is not None) == (expected is not None)
 
 
-_ALWAYS_RIGHT = "are_equivalent"
+_ALWAYS_CORRECT = "are_equivalent"
 _SETS = (
     "similar_elements find_char_long common_in_nested_lists extract_singly larg_nnum intersection_array"
     " find_dissimilar Diff"
 ).split()
 _OWN_RULES: dict[str, Callable[[Tree, Tree, list[Any], float], bool]] = {
     "find_zero": _is_root,
-    _ALWAYS_RIGHT: _accept_any,
+    _ALWAYS_CORRECT: _accept_any,
     "sum_div": _is_equal_or_zero,
     "surface_Area": _is_equal_or_pyramid_area,
     "digit_distance_nums": _is_equal_or_digit_distance,

@@ -1,4 +1,4 @@
-"""Calls of a program's function in the sandbox, with the claimed return values, and the outputs of a reference.
+"""Calls of a function in the sandbox, with the return values that its process claims, and expected outputs.
 
 All calls of a run share a process, as in EvalPlus. It holds no expected values, so a program gains nothing from state
 between calls. A CPU timer of the process limits each call; if a program disables it, the sandbox's limit still applies.
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 # Memory limits, tried in order: concurrent runs must fit into memory, but EvalPlus allows 4 GB.
 MEMORY_MB = (1024, 4096)
-MAX_SECONDS = 60.0  # CPU time of all calls together, as in EvalPlus
-_MAX_REFERENCE_SECONDS = 600.0  # CPU time of a reference on all inputs; the slowest takes some seconds
-_EXTRA_SECONDS = 2.0  # for startup, and for writing return values
+MAX_SECONDS = 60.0  # CPU time limit of all calls together, as in EvalPlus
+_MAX_REFERENCE_SECONDS = 600.0  # CPU time limit of a reference on all inputs; the slowest takes some seconds
+_EXTRA_SECONDS = 2.0  # additional time for startup, and for writing return values
 _OUTPUT_KB = 64 * 1024
-_CACHE_SIZE = 64  # tasks whose expected outputs stay in memory
+_CACHE_SIZE = 64  # number of references whose outputs stay in memory
 _VERDICT_OF_OUTCOME = {
     Outcome.TIMED_OUT: Verdict.TIME_LIMIT,
     Outcome.OUT_OF_MEMORY: Verdict.MEMORY_LIMIT,
@@ -78,7 +78,7 @@ class CallResults:
     """The results of successive calls.
 
     outputs  outputs of the calls before the first failure
-    verdict  reason of the failure; ACCEPTED if all calls returned
+    verdict  verdict of the first failure; ACCEPTED if all calls returned
     """
 
     outputs: tuple[CallOutput, ...]
@@ -108,8 +108,8 @@ def run_calls(
     request = f'{head[:-1]}, "inputs": [{", ".join(inputs)}]}}'
     seconds = min(max_seconds, sum(limits) or max_seconds) + _EXTRA_SECONDS
     for memory_mb in MEMORY_MB:
-        allowed = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
-        calls = _parse_results(sandbox.run(Program(_read_runner_source()), request, allowed), len(inputs))
+        run_limits = Limits(wall_seconds=seconds, cpu_seconds=seconds, memory_mb=memory_mb, output_kb=_OUTPUT_KB)
+        calls = _parse_results(sandbox.run(Program(_read_runner_source()), request, run_limits), len(inputs))
         if calls.verdict is not Verdict.MEMORY_LIMIT:
             break
     return calls
@@ -132,7 +132,7 @@ def _parse_results(result: RunResult, n_inputs: int) -> CallResults:
 
 
 def _parse_output(line: bytes) -> CallOutput | None:
-    """Parse the output in a line; None for an error or an invalid line."""
+    """Parse a line with an output; None for an error line or an invalid line."""
     if len(line) > sandbox_runner.MAX_JSON_CHARS + 100:
         return None
     kind, _, rest = line.decode("utf-8", "replace").partition(" ")
@@ -146,7 +146,7 @@ def _parse_output(line: bytes) -> CallOutput | None:
 
 
 def _classify_failure(line: bytes, result: RunResult) -> Verdict:
-    """Return the verdict on a run that ended early, from the sandbox's outcome or the error line."""
+    """Return the verdict for a run that ended early, by the sandbox's outcome or by the error line."""
     if result.outcome in _VERDICT_OF_OUTCOME:
         return _VERDICT_OF_OUTCOME[result.outcome]
     if result.outcome is Outcome.SIGNALLED and result.exit_code == -SIGPROF:

@@ -28,7 +28,7 @@ from train.evaluation.judges.call_run import (
 )
 from train.evaluation.judges.judge import JudgeResult
 
-SECONDS = 3.0  # CPU time; CRUXEval's own limit is 3 seconds of wall time
+SECONDS = 3.0  # CPU time limit; CRUXEval itself limits the wall time to 3 seconds
 _MAX_EXPRESSION_CHARS = 64 * 1024
 _BEGIN, _END = "[ANSWER]", "[/ANSWER]"
 _NO_ARGUMENTS = "[]"
@@ -46,7 +46,7 @@ class OutputJudge:
 
     output          the expected output, as a literal
     requests_steps  whether the prompt requests steps before the answer
-    seconds         CPU seconds for the prediction
+    seconds         CPU time limit of the prediction
     """
 
     output: str
@@ -69,12 +69,12 @@ class OutputJudge:
 
 @dataclass(frozen=True, slots=True)
 class InputJudge:
-    """A judge of predicted inputs for which a function must return a known output (CRUXEval-I).
+    """A judge of predicted inputs, for which a function must return a known output (CRUXEval-I).
 
-    code            defines the function f
+    code            source that defines the function f
     output          the expected output, as a literal
     requests_steps  whether the prompt requests steps before the answer
-    seconds         CPU seconds for the prediction, and for the function
+    seconds         CPU time limit of the prediction, and of the function
     """
 
     code: str
@@ -150,7 +150,7 @@ def _evaluate_literal(literal: str, sandbox: Sandbox) -> CallOutput:
 
 
 def _reencode_arguments(untrusted_json: str) -> str | None:
-    """Parse and re-encode the arguments, which a hostile expression may have replaced; None if invalid."""
+    """Parse and re-encode the arguments, which come from an untrusted process; None if invalid."""
     try:
         positional, keywords = json.loads(untrusted_json)
     except (ValueError, TypeError, RecursionError):

@@ -24,10 +24,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-MAX_CHARS = 1 << 22  # characters parsed for one completion: 3 to 12 seconds
+MAX_CHARS = 1 << 22  # maximum number of characters to parse for one completion, which takes 3 to 12 seconds
 _PARSE_CHARS = 100  # fixed cost of a parse, in characters
-_FAILURE_SHARE = 16  # speedup of the parser after an error
-_GROWTH_FACTOR = 8  # growth of the number of lines from one parse to the next
+_FAILURE_SHARE = 16  # divisor of the cost of the characters after a parse error
+_GROWTH_FACTOR = 8  # factor by which the number of lines grows from one parse to the next
 _MAX_LINE_CHARS = 10_000  # maximum length of a line searched for a parsable end
 _WORD = re.compile(r"\b[^\W\d]")
 _UNPARSABLE = re.compile("[\0\ud800-\udfff]")
@@ -35,8 +35,8 @@ _NO_CODE = re.compile(r"[ \t\f]*+(?:#[^\r]*+)?+\r?+")
 _INDENTED = re.compile(r"(?:[ \t]*+\f)*+[ \t]")
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 _TRY = re.compile(r"[ \t\f]*+try[ \t]*+:")
-_OPEN = ("was never closed", "unterminated triple-quoted")  # errors that later lines may fix
-_filters = threading.Lock()  # warning filters are global to the process
+_OPEN = ("was never closed", "unterminated triple-quoted")  # messages of errors that further lines may correct
+_warning_filters = threading.Lock()  # Python's warning filters are global to the process
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -46,16 +46,16 @@ def sanitize(completion: str, entry_points: Sequence[str]) -> str:
 
     entry_points: functions that the tests call; empty: keep every function, class and assignment
     """
-    with _filters, warnings.catch_warnings(action="ignore"):  # invalid escapes in a completion's strings
+    with _warning_filters, warnings.catch_warnings(action="ignore"):  # about invalid escapes in strings
         run = find_longest_run(completion)
         source, tree = _parse_end(run)
     lines = [line.encode() for line in io.StringIO(source, newline="")]
-    kept = _select_imports(tree) + _select_reachable(_collect_definitions(tree), entry_points)
-    return "\n".join(_extract_source(lines, node) for node in kept).strip() or run
+    nodes = _select_imports(tree) + _select_reachable(_collect_definitions(tree), entry_points)
+    return "\n".join(_extract_source(lines, node) for node in nodes).strip() or run
 
 
 def _parse_end(run: str) -> tuple[str, ast.Module]:
-    """Return a run with its tree; for a line that does not parse, its parsable end, as tree-sitter parses it."""
+    """Return a run with its tree. For a line that does not parse, return its longest end that parses."""
     begins = [0] if len(run) > _MAX_LINE_CHARS else [0, *(word.start() for word in _WORD.finditer(run))]
     for begin in begins:
         parsed = _parse(run[begin:])
@@ -123,7 +123,7 @@ def _collect_names(node: ast.stmt) -> set[str]:
 
 
 def _extract_source(lines: list[bytes], node: ast.stmt) -> str:
-    """Return the text of a statement. Its columns count bytes."""
+    """Return the source of a statement. Columns in ast count bytes."""
     last_line, end = node.end_lineno or 0, node.end_col_offset  # never None in parsed nodes
     before = b"".join(lines[node.lineno - 1 : last_line - 1])
     return (before + lines[last_line - 1][:end])[node.col_offset :].decode()
@@ -133,19 +133,19 @@ def find_longest_run(text: str) -> str:
     """Return the longest run of lines that parses as Python, or the first line if no two lines do."""
     lines = _UNPARSABLE.sub("\ufffd", text).split("\n")
     runs = _Runs(lines)
-    begin = end = most = 0
+    begin = end = max_nonblank = 0
     for first in range(len(lines)):
-        if runs.count_filled(first, len(lines) - 1) <= most or runs.left < 0:
+        if runs.count_nonblank_lines(first, len(lines) - 1) <= max_nonblank or runs.left < 0:
             break
-        last = runs.find_last_line(first, most)
-        n_filled = runs.count_filled(first, last)
-        if n_filled > most and last > first:
-            begin, end, most = first, runs.trim_blank_end(first, last), n_filled
+        last = runs.find_last_line(first, max_nonblank)
+        n_nonblank = runs.count_nonblank_lines(first, last)
+        if n_nonblank > max_nonblank and last > first:
+            begin, end, max_nonblank = first, runs.trim_blank_end(first, last), n_nonblank
     return "\n".join(lines[begin : end + 1])
 
 
 @dataclass(frozen=True, slots=True)
-class _Failure:
+class _ParseFailure:
     """A parse error: the number of its line, and the parser's message."""
 
     line: int
@@ -158,7 +158,7 @@ class _Runs:
     def __init__(self, lines: list[str]) -> None:
         self.left = MAX_CHARS
         self._lines = lines
-        self._n_filled = list(accumulate((bool(line.strip()) for line in lines), initial=0))
+        self._n_nonblank = list(accumulate((bool(line.strip()) for line in lines), initial=0))
         self._offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))
         self._next_code = [len(lines)] * (len(lines) + 1)  # next line of code, neither blank nor a comment
         for number in range(len(lines) - 1, -1, -1):
@@ -166,80 +166,82 @@ class _Runs:
             self._next_code[number] = number if is_code else self._next_code[number + 1]
         # For the parser, a lone carriage return ends a line, so its line numbers differ from ours.
         self._has_numbers = not any(_LONE_RETURN.search(line, 0, len(line) - 1) for line in lines)
-        self._last: dict[int, int] = {}  # last line of the longest run, by first line of code
+        self._last_line_of_run: dict[int, int] = {}  # last line of the longest run, by its first line of code
 
-    def count_filled(self, first: int, last: int) -> int:
-        return self._n_filled[last + 1] - self._n_filled[first]
+    def count_nonblank_lines(self, first: int, last: int) -> int:
+        return self._n_nonblank[last + 1] - self._n_nonblank[first]
 
-    def find_last_line(self, first: int, most: int) -> int:
+    def find_last_line(self, first: int, n_to_exceed: int) -> int:
         """Return the last line of the longest run from `first`; the line before it if there is none.
 
-        most: number of nonblank lines to exceed; for other runs, the result is a lower bound
+        n_to_exceed: number of nonblank lines; for a run without more lines, the result is a lower bound
         """
         begin = self._next_code[first]
         if begin == len(self._lines):
             return begin - 1
-        if begin not in self._last:
-            self._last[begin] = self._find_last(begin, most - self.count_filled(first, begin - 1))
-        return self._last[begin]
+        if begin not in self._last_line_of_run:
+            self._last_line_of_run[begin] = self._search_last_line(
+                begin, n_to_exceed - self.count_nonblank_lines(first, begin - 1)
+            )
+        return self._last_line_of_run[begin]
 
     def trim_blank_end(self, first: int, last: int) -> int:
         """Return the last line of a run, without unneeded blank lines at its end."""
         end = last
-        while end > first + 1 and self.count_filled(end, last) == 0:
+        while end > first + 1 and self.count_nonblank_lines(end, last) == 0:
             end -= 1
-        if self._lines[end].rstrip("\r").endswith("\\"):  # a continuation: the next line belongs to this one
+        if self._lines[end].rstrip("\r").endswith("\\"):  # the backslash continues the line
             ends = (number for number in range(end, last) if isinstance(self._parse(first, number), ast.Module))
             end = next(ends, last)
         return end
 
-    def _find_last(self, begin: int, most: int) -> int:
+    def _search_last_line(self, begin: int, n_to_exceed: int) -> int:
         if _INDENTED.match(self._lines[begin]):
             return begin - 1
         last, n_tried = len(self._lines) - 1, 2
-        while last >= begin and self.left >= 0 and self.count_filled(begin, last) > most:
-            tried = min(last, begin + n_tried - 1)
-            parsed = self._parse(begin, tried)
+        while last >= begin and self.left >= 0 and self.count_nonblank_lines(begin, last) > n_to_exceed:
+            last_tried = min(last, begin + n_tried - 1)
+            parsed = self._parse(begin, last_tried)
             if isinstance(parsed, ast.Module):
-                if tried == last:
+                if last_tried == last:
                     self._record_statements(parsed, begin, last)
                     return last
                 n_tried *= _GROWTH_FACTOR
-            elif tried < last and self._may_continue(parsed, tried):
+            elif last_tried < last and self._may_continue(parsed, last_tried):
                 n_tried *= _GROWTH_FACTOR
             else:
-                last = self._find_last_candidate(parsed, tried)
+                last = self._find_last_candidate(parsed, last_tried)
         return begin - 1
 
-    def _may_continue(self, failure: _Failure, tried: int) -> bool:
-        """Return whether more lines may complete lines that do not parse."""
-        is_at_end = self._next_code[min(failure.line, tried) + 1] > tried
+    def _may_continue(self, failure: _ParseFailure, last_tried: int) -> bool:
+        """Return whether further lines may complete the source up to line `last_tried`, which does not parse."""
+        is_at_end = self._next_code[min(failure.line, last_tried) + 1] > last_tried
         return is_at_end or any(text in failure.message for text in _OPEN)
 
-    def _find_last_candidate(self, failure: _Failure, tried: int) -> int:
-        """Return the last possible line of a run after the parse up to `tried` failed."""
-        line = min(failure.line, tried)
+    def _find_last_candidate(self, failure: _ParseFailure, last_tried: int) -> int:
+        """Return the last line at which a run can end, after the parse up to line `last_tried` failed."""
+        line = min(failure.line, last_tried)
         if failure.message.startswith("expected 'except'"):
-            # The last `try` before this line lacks its clause, or is inside a `try` that lacks it.
+            # The last `try` before this line has no `except` clause, or is inside a `try` without one.
             line = next((number for number in range(line, -1, -1) if _TRY.match(self._lines[number])), line)
         return line - 1
 
-    def _parse(self, first: int, last: int) -> ast.Module | _Failure:
+    def _parse(self, first: int, last: int) -> ast.Module | _ParseFailure:
         source = "\n".join(self._lines[first : last + 1])
         parsed = _parse(source)
         self.left -= _PARSE_CHARS
         if isinstance(parsed, ast.Module):
             self.left -= len(source)
             return parsed
-        failure = _Failure(last, "")
+        failure = _ParseFailure(last, "")
         if isinstance(parsed, SyntaxError) and self._has_numbers and parsed.lineno:
-            failure = _Failure(first + parsed.lineno - 1, parsed.msg)
+            failure = _ParseFailure(first + parsed.lineno - 1, parsed.msg)
         self.left -= self._offsets[min(failure.line, last) + 1] - self._offsets[first] + len(source) // _FAILURE_SHARE
         return failure
 
     def _record_statements(self, tree: ast.Module, begin: int, last: int) -> None:
-        """Record that runs from later statements of a run end where it ends."""
+        """Record `last` as the last line of the runs from all statements in the tree."""
         for node in tree.body if self._has_numbers else ():
             decorators = node.decorator_list if isinstance(node, _Definition) else []
             parts: list[ast.stmt | ast.expr] = [node, *decorators]
-            self._last[begin + min(part.lineno for part in parts) - 1] = last
+            self._last_line_of_run[begin + min(part.lineno for part in parts) - 1] = last

@@ -35,12 +35,12 @@ _FENCE = "```"
 _RLLM_BLOCK = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _EVALCHEMY_BLOCK = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
 _PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_INDENTATION = 4  # spaces before a body, if evalchemy does not find the function
+_INDENTATION = 4  # default indentation of a body, if the block does not contain the function
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedProgram:
-    """Properties of the expected program that rules use.
+    """The properties of the expected program, as inputs of the rules.
 
     languages     accepted languages
     entry_points  functions that tests call; empty: the program reads stdin
@@ -84,7 +84,7 @@ def _extract_evalchemy_humaneval(completion: str, expected: ExpectedProgram) -> 
     code = block[1]
     start = code.lower().find(lines[begin].partition("(")[0].strip().lower())
     indentation = _INDENTATION if start < 0 else start - len(code[:start].rstrip(" "))
-    brace = code.rfind("\n" + " " * indentation + "}")  # end of a function in evalchemy's other languages
+    brace = code.rfind("\n" + " " * indentation + "}")  # evalchemy also removes a closing brace, as in C++
     body = code[max(start, 0) : brace if brace >= 0 else None]
     return "\n".join([*lines[:begin], body]) + "\n"
 
@@ -127,5 +127,5 @@ def extract_program(rule: str, completion: str, expected: ExpectedProgram) -> Pr
 
 
 def get_rule_identity(rule: str) -> str:
-    """Return the name of a rule in cache keys of verdicts."""
+    """Return the name that identifies a rule in cache keys of verdicts."""
     return _RULE_IDENTITIES.get(rule, rule)

@@ -18,7 +18,7 @@ class JudgeResult:
     """The verdict on a completion.
 
     verdict  value of sandbox.Verdict, or a verdict of rewards.reward for a completion without an answer or a program
-    parts    (name, verdict) of each judged part of the tests, if they have parts
+    parts    (name, verdict) of each judged part of the tests; empty for tests without parts
     """
 
     verdict: str
@@ -64,7 +64,7 @@ class SuiteJudge:
 
     @property
     def identity(self) -> list[Any]:
-        # The empty texts keep existing cache keys valid.
+        # The two empty texts keep earlier cache keys valid.
         languages = [self.languages] if self.languages != PYTHON_ONLY else []
         return [self.suite.with_trials(()).to_json(), "", "", *languages, *build_extraction_identity(self.extraction)]
 

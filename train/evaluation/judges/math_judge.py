@@ -16,7 +16,7 @@ from rewards.reward import ACCEPTED, NO_ANSWER, WRONG_ANSWER
 from sandbox import Sandbox
 from train.evaluation.judges.judge import JudgeResult, NoVerdictError
 
-_MAX_CHARS = 100  # maximum length of an integer answer
+_MAX_CHARS = 100  # maximum length of an answer that may be an integer
 _IGNORED = re.compile(r"\\[,;:! ]|\\(?:text|mathrm|mathbf|textbf|boxed)\b|\^\\circ|\^\{\\circ\}|\\degree|°|[${}\s]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)\s+(?=\d)")
 _NAMED = re.compile(r"(?:\\?[A-Za-z]+(?:[+\-][A-Za-z]+)*=)?(.*)", re.DOTALL)
@@ -41,7 +41,7 @@ class MathJudge:
     """A judge that compares a completion's final answer with the expected answer.
 
     expected         correct answer, in LaTeX
-    expects_integer  whether to compare integer answers as integers, without math-verify
+    expects_integer  whether to compare integers directly, without math-verify
     answer_line      whether the final answer is in the last line `ANSWER: ...` instead of a box
     """
 
@@ -69,7 +69,7 @@ class MathJudge:
 
 
 def _box_answer_line(completion: str) -> str:
-    """Return the answer of the last answer line in a box; without such a line, the text unchanged."""
+    """Put the answer of the last answer line into a box; without such a line, return the completion."""
     text = strip_thinking(completion, lambda rest: _ANSWER_LINE.search(rest) is not None) or ""
     lines = _ANSWER_LINE.findall(text)
     return f"\\boxed{{{lines[-1].strip(' *')}}}" if lines else completion

@@ -26,8 +26,8 @@ def judge_all(
 ) -> Iterator[tuple[Item, JudgeResult | Exception]]:
     """Yield each item with its verdict as verdicts arrive, or with the exception of its judge.
 
-    items    completions with their judges, read lazily
-    judge    function from an item and a factor of its time limits to the verdict; called from many threads
+    items    completions with their exercises, read lazily
+    judge    function that judges an item with its time limits multiplied by a factor; called from many threads
 
     Raises CurateError if the sandbox fails repeatedly.
     """
@@ -48,13 +48,13 @@ def judge_all(
         yield from _judge_each([item], lambda item: judge(item, 1.0), sandbox)
 
 
-Found = TypeVar("Found")
+JudgeOutput = TypeVar("JudgeOutput")
 
 
 def _judge_each(
-    items: Iterable[Item], judge: Callable[[Item], Found], sandbox: Sandbox
-) -> Iterator[tuple[Item, Found | Exception]]:
-    def judge_or_error(item: Item) -> Found | Exception:
+    items: Iterable[Item], judge: Callable[[Item], JudgeOutput], sandbox: Sandbox
+) -> Iterator[tuple[Item, JudgeOutput | Exception]]:
+    def judge_or_error(item: Item) -> JudgeOutput | Exception:
         try:
             return judge(item)
         except SandboxError:

@@ -18,7 +18,7 @@ from train.evaluation.judges import extraction
 class Statement:
     """The statement of a problem in its row.
 
-    text          text of the problem, or the beginning of the program; not stripped
+    text          text of the problem, or beginning of the program, with surrounding whitespace
     starter_code  code that a completion must contain; empty: none
     entry_point   function that tests call; None: the program reads stdin
     """
@@ -34,14 +34,14 @@ class PromptForm:
 
     name            command-line name
     suites          suites with this form
-    format_text     function to the user's message, or to the text for a base model; None: messages by the suite and
-                    the user's template
+    format_text     function that formats the user's message, or the text for a base model; None: the suite and the
+                    user's template determine the messages
     system          system prompt; empty: none
     prefill         beginning of the model's own message, judged with the completion; empty: none
     answer_suffix   text that follows a completion for the judge
-    begins_program  whether the text for a base model is judged with the completion
+    begins_program  whether the text for a base model is the beginning of the program to judge
     stop            texts that end a completion in this form
-    extraction      rule that extracts the program; empty: independent of the form
+    extraction      rule that extracts the program; empty: any rule
     answer_line     whether the prompt requests the final answer of mathematics as `ANSWER: x`, without a box
     """
 

@@ -40,14 +40,14 @@ class SuiteSettings:
 
     form                form of the prompt
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template
-    prefill             beginning of the model's own message; empty: the form's
+    prefill             beginning of the model's own message; empty: the form's prefill
     temperature, top_p  sampling params; there is no top_k
     max_tokens          maximum length of a completion, thinking included
     k                   samples of each problem
     extraction          rule that extracts the program: one of judges.extraction.RULES
     window              inclusive range of contest dates; empty: all
-    test_seconds        time limit of each test, or of each call of a function; None: the suite's own
-    stop                texts that end a completion; a protocol adds the form's
+    test_seconds        time limit of each test, or of each call of a function; None: the suite's own limit
+    stop                texts that end a completion; a protocol adds those of the form
     """
 
     form: PromptForm = OWN
@@ -94,7 +94,7 @@ DEFAULT = SuiteSettings()
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """The published settings of some suites.
+    """A set of published settings, for some suites.
 
     name      command-line name
     source    publisher and version of the settings
@@ -171,8 +171,8 @@ PROTOCOLS = {
     )
 }
 
-_MAX_SHOWN = 40  # characters of a value in a message
-# Settings that affect prompts and verdicts.
+_MAX_SHOWN = 40  # maximum number of characters of a value in a message
+# Settings on which prompts and verdicts depend.
 _CONTENT_SETTINGS = ("form", "mode", "prefill", "extraction", "test_seconds", "stop")
 
 
@@ -229,7 +229,7 @@ def resolve_settings(
 
     protocol   name of a protocol; None: the defaults
     suite      name of the suite; empty with --data
-    overrides  the user's values by field of SuiteSettings, None if unset; the form by its name, or OWN_FORM
+    overrides  the user's values by field of SuiteSettings, None if unset; the form is a name, or OWN_FORM
     prompt     the user's system prompt, template and template arguments
 
     Raises CurateError if the protocol or form does not cover the suite, or if options conflict.
@@ -241,8 +241,8 @@ def resolve_settings(
     if protocol is None:
         return EvaluationSettings(used)
     table = _merge(official, {}).as_table()
-    here = used.as_table() | {name: value for name, value in prompt.as_table().items() if value}
-    changed = {name: value for name, value in here.items() if value != table.get(name)}
+    effective = used.as_table() | {name: value for name, value in prompt.as_table().items() if value}
+    changed = {name: value for name, value in effective.items() if value != table.get(name)}
     return EvaluationSettings(used, {"name": protocol, "source": PROTOCOLS[protocol].source, **table}, changed)
 
 
@@ -257,7 +257,7 @@ def _check_options(overrides: Mapping[str, Any], prompt: PromptFormat) -> None:
         for option, value in for_chats.items():
             if value:
                 raise CurateError(
-                    f"{option} is for chats, and with --mode complete the model continues plain text. "
+                    f"{option} is for chats, but with --mode complete the model continues plain text. "
                     f"Leave {option} out, or give --mode chat."
                 )
     if overrides.get("form") and prompt.template:
@@ -288,25 +288,25 @@ def _choose_form(official: SuiteSettings, suite: str, overrides: Mapping[str, An
         form = next((form for form in COMPLETION_FORMS if suite in form.suites), None)
         if form is not None:
             return form
-        begun = ", ".join(name for form in COMPLETION_FORMS for name in form.suites)
+        suites = ", ".join(name for form in COMPLETION_FORMS for name in form.suites)
         raise CurateError(
-            f"--mode complete can begin a program for {begun}, but not for {suite or 'a dataset'}. Give the "
+            f"--mode complete can begin a program for {suites}, but not for {suite or 'a dataset'}. Give the "
             "text that the model continues: --template FILE."
         )
     if "form" not in overrides:
         return official.form
     form = FORMS[overrides["form"]]
     if suite not in form.suites:
-        able = [name for name, other in FORMS.items() if suite in other.suites]
+        choices = [name for name, other in FORMS.items() if suite in other.suites]
         raise CurateError(
             f"the form {form.name} is for {', '.join(form.suites)}, not for {suite or 'rows without a named suite'}. "
-            f"Choose --form {' or '.join([*able, OWN_FORM])}."
+            f"Choose --form {' or '.join([*choices, OWN_FORM])}."
         )
     return form
 
 
 def _merge(official: SuiteSettings, overrides: Mapping[str, Any]) -> SuiteSettings:
-    """Apply the user's overrides, and the stops and the extraction rule of the form.
+    """Apply the user's overrides, then the stops and the extraction rule of the form.
 
     EvalPlus's rule also handles programs without fences, so EvalPlus's protocol keeps it in the mode "complete".
     """
@@ -320,7 +320,7 @@ def restore_settings(recorded: Mapping[str, Any], suite: str) -> SuiteSettings:
     """Restore the settings in a result file.
 
     recorded  table of EvaluationSettings.as_table
-    suite     name of the suite to judge by, which the recorded form may not cover
+    suite     name of the suite; the recorded form applies only if it supports this suite
     """
     used = {**recorded.get("table", {}), **recorded.get("overrides", {})}
     known = {name: used[name] for name in DEFAULT.as_table() if used.get(name) is not None}
