@@ -84,7 +84,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
         result.location,
         result.window,
         suite=result.suite_option,
-        # Every row, because the result already selects its problems.
+        # Untrusted rows too, because the result already selects its problems.
         trust=TrustPolicy.from_choices((UNVERIFIED, SUSPECTS)),
         prompt=read_prompt(result.prompt),
         languages=result.languages,

@@ -43,7 +43,7 @@ _ADVICE = (
     'An entry is {"task_id": ..., "solution": PROGRAM}, or {"question_id": ..., "code_list": [PROGRAM, ...]} for '
     "LiveCodeBench."
 )
-_JUDGE_SETTINGS = ("form", "mode", "extraction", "window", "test_seconds")  # settings that affect verdicts
+_JUDGE_SETTINGS = ("form", "mode", "extraction", "window", "test_seconds")  # settings on which verdicts depend
 
 
 class _Entry(Struct):
@@ -111,12 +111,12 @@ class SampleFile:
 
         k: samples of each exercise; None: all
 
-        Raises CurateError if an exercise has no sample or fewer than k, or its judge does not judge programs.
+        Raises CurateError if an exercise has no sample or fewer than k, or its judge takes no programs.
         """
         for exercise in exercises:
             if not isinstance(exercise.judge, SuiteJudge | CallJudge):
                 raise CurateError(
-                    f"{self.path} has programs, but the judge of {exercise.id} takes none. Choose another --suite."
+                    f"{self.path} has programs, but {exercise.id} is not judged by a program. Choose another --suite."
                 )
         ids = _map_names_to_ids(exercises)
         found: dict[str, tuple[str, ...]] = {}
@@ -146,14 +146,14 @@ class SampleFile:
         numbers = sorted({len(texts) for texts in found.values()})
         if len(numbers) > 1:
             log.warning(
-                "%s: there are %d to %d samples of a problem, so pass@j is known up to j = %d",
+                "%s: the number of samples of a problem is %d to %d, so pass@j is known only up to j = %d",
                 self.path, numbers[0], numbers[-1], numbers[0],
             )  # fmt: skip
         return found
 
 
 def _map_names_to_ids(exercises: Sequence[Exercise]) -> dict[str, str]:
-    """Map each exercise's id and, if unique, the id without the suite name to the id."""
+    """Map the names of exercises to ids: the id itself and, if unique, the id without the suite name."""
     names = {exercise.id: exercise.id.partition("/")[2] for exercise in exercises}
     counts = Counter(names.values())
     return {name: id for id, name in names.items() if name and counts[name] == 1} | {id: id for id in names}
@@ -162,8 +162,8 @@ def _map_names_to_ids(exercises: Sequence[Exercise]) -> dict[str, str]:
 def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:
     """Read the samples in a file or in EvalPlus's folder.
 
-    extraction: the user's extraction rule; None: undetermined. With a rule other than `whole`, reads the completions in
-    LiveCodeBench's files instead of the programs
+    extraction: the user's extraction rule; None: no choice. In LiveCodeBench's files, a rule other than `whole` selects
+    the completions instead of the programs
 
     Raises CurateError with the location of an invalid sample, and if there are none.
     """
@@ -177,17 +177,17 @@ def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:
         except msgspec.ValidationError as error:
             raise CurateError(f"{path}, {location}: {error}. {_ADVICE}") from None
         name = str(entry.question_id if entry.task_id is None else entry.task_id)
-        here = next((each for each in fields if getattr(entry, each) is not None), None)
-        if here is None or (entry.task_id is None and entry.question_id is None):
+        entry_field = next((each for each in fields if getattr(entry, each) is not None), None)
+        if entry_field is None or (entry.task_id is None and entry.question_id is None):
             raise CurateError(f"{path}, {location}: it names no task, or has no samples. {_ADVICE}")
-        if field not in ("", here):
+        if field not in ("", entry_field):
             raise CurateError(
-                f"{path}, {location}: {name} has {here}, but earlier entries have {field}. Put them into two files."
+                f"{path}, {location}: {name} has {entry_field}, but earlier entries have {field}. Use two files."
             )
-        field, samples = here, getattr(entry, here)
+        field, samples = entry_field, getattr(entry, entry_field)
         if isinstance(samples, list) and name in locations:
             raise CurateError(
-                f"{path}, {location}: {name} is in {locations[name]} already. Put its samples into one {here}."
+                f"{path}, {location}: {name} is in {locations[name]} already. Put its samples into one {entry_field}."
             )
         locations.setdefault(name, location)
         texts.setdefault(name, []).extend(samples if isinstance(samples, list) else [samples])
@@ -216,7 +216,7 @@ def _read_values(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _read_folder(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (location, object) for each program in a folder of EvalPlus."""
+    """Yield (location, object) for each program in a folder of EvalPlus's layout."""
     for folder in sorted(path.iterdir()):
         for file in sorted(folder.glob("*.py"), key=lambda file: (len(file.stem), file.stem)):
             location = f"{folder.name}/{file.name}"

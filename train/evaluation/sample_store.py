@@ -20,9 +20,9 @@ class SampleRecord:
     """One sample of the exercise `id`: the completion and, once judged, its verdict.
 
     truncated        whether the completion reached the token limit
-    verdict          empty until judged
-    parts            verdicts on the parts of the tests, if they have parts
-    reasoning        thinking that a server returned separately; not searched for a program
+    verdict          empty until the sample is judged
+    parts            (name, verdict) of each part of the tests; empty for tests without parts
+    reasoning        reasoning that a server returned separately, from which no program is extracted
     n_prompt_tokens  length of the prompt; 0 if unknown
     judge_digest     digest of all inputs of the verdict, except the completion
     """
@@ -47,7 +47,7 @@ def get_unjudged_path(path: Path) -> Path:
 
 
 class SampleStore(Closeable):
-    """The samples in a file, locked for this process.
+    """The samples in a file, with an exclusive lock.
 
     Raises CurateError if another process holds the lock, or if the file is damaged.
     """
@@ -67,12 +67,12 @@ class SampleStore(Closeable):
     def add(self, key: str, record: SampleRecord) -> None:
         """Append a record and flush it, without fsync.
 
-        Two threads may add concurrently if one adds only judged records, the other only unjudged ones.
+        Two threads may call this concurrently: one for judged records, the other for unjudged records.
         """
         (self._judged if record.verdict else self._unjudged).add(key, to_json(record))
 
     def close(self) -> None:
-        """Close the files. Delete empty ones and, once all completions are judged, `.unjudged`."""
+        """Close the files. Delete empty files, and the file of unjudged completions if all are judged."""
         if all(key in self._judged for key in self._unjudged):
             self._unjudged.remove()
             if not self._judged:

@@ -12,9 +12,9 @@ from train.evaluation.sample_store import SampleRecord
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A truncation of completions, after tokenization, to their first `max_tokens` tokens.
+    """A truncation of completions to their first `max_tokens` tokens.
 
-    tokenizer       tokenizer of transformers
+    tokenizer       fast tokenizer of transformers
     tokenizer_name  Hub id or folder of the tokenizer
     """
 
@@ -24,7 +24,7 @@ class Truncation:
 
     @classmethod
     def load(cls, max_tokens: int, name: str) -> "Truncation":
-        """Load a model's tokenizer. Raises CurateError for a missing or slow tokenizer."""
+        """Load a model's tokenizer. Raises CurateError if it is missing or not a fast tokenizer."""
         from transformers import AutoTokenizer
 
         advice = "Give the folder or the Hub id of the model's tokenizer: --tokenizer NAME"
@@ -37,14 +37,14 @@ class Truncation:
         return cls(max_tokens, tokenizer, name)
 
     def as_table(self) -> dict[str, Any]:
-        """Return the values of a result's section `sampling`."""
+        """Return the entries for the section `sampling` of a result."""
         return {"max_tokens": self.max_tokens, "cut_by_tokenizer": self.tokenizer_name}
 
     def compute_samples_digest(self, digest: str) -> str:
         return hashlib.sha256(f"{digest} cut at {self.max_tokens}".encode()).hexdigest()[:32]
 
     def truncate(self, record: SampleRecord) -> SampleRecord:
-        """Truncate a sample to the limit and drop its verdict; the tokens of its reasoning count first."""
+        """Truncate a sample, reasoning first and then the text, and drop its verdict."""
         record = replace(record, verdict="", parts=(), judge_digest="")
         if 0 < record.n_tokens <= self.max_tokens:
             return record

@@ -133,7 +133,7 @@ def test_other_tasks_and_uneven_numbers_are_told(tmp_path, caplog):
     file = read_sample_file(written(tmp_path, *lines))
     assert file.assign(exercises("a", "b")) == {"a": ("x", "x", "x"), "b": ("x",)}
     assert "z (line 4) are not among the problems and are not judged" in caplog.text
-    assert "1 to 3 samples of a problem, so pass@j is known up to j = 1" in caplog.text
+    assert "the number of samples of a problem is 1 to 3, so pass@j is known only up to j = 1" in caplog.text
     assert file.assign(exercises("a", "b"), 1) == {"a": ("x",), "b": ("x",)}
     with pytest.raises(CurateError, match=r"fewer than --k 2 samples of b \(1\)\. Leave --k out"):
         file.assign(exercises("a", "b"), 2)
@@ -141,7 +141,7 @@ def test_other_tasks_and_uneven_numbers_are_told(tmp_path, caplog):
 
 def test_questions_whose_answers_are_no_programs_are_refused(tmp_path):
     file = read_sample_file(written(tmp_path, {"task_id": "aime2024/1", "solution": "33"}))
-    with pytest.raises(CurateError, match="the judge of aime2024/1 takes none"):
+    with pytest.raises(CurateError, match="aime2024/1 is not judged by a program"):
         file.assign(exercises("aime2024/1", judge=MathJudge("33")))
 
 

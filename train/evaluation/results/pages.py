@@ -29,8 +29,8 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes
 from train.evaluation.suites.suite import Exercise
 
 INDEX = "index.html"
-_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters of a completion; the program is usually at the end
-_MAX_SAMPLES = 2_000  # samples in memory
+_MAX_BEGINNING, _MAX_END = 20_000, 60_000  # characters to show of a long completion; its program is usually at the end
+_MAX_SAMPLES = 2_000  # maximum number of samples in memory
 
 Links = Mapping[tuple[str, str], str]
 
@@ -51,7 +51,7 @@ def render_leaderboard(board: Leaderboard, links: Links | None = None) -> str:
 
 
 def write_pages(board: Leaderboard, folder: Path) -> list[str]:
-    """Write the leaderboard and the pages of its results into a folder, replacing earlier pages.
+    """Write the leaderboard and the pages of its results into a folder. Overwrites earlier pages.
 
     Returns a line for each result without completions or prompts. Raises OSError.
     """
@@ -114,14 +114,14 @@ def _build_prompt_messages(exercise: Exercise | None) -> Sequence[Mapping[str, s
     return [{"role": "text", "content": exercise.prompt}] if isinstance(exercise.prompt, str) else exercise.prompt
 
 
-def _shorten(text: str) -> str:
-    """Return a text, or the beginning and end of a long one."""
-    n_left_out = len(text) - _MAX_BEGINNING - _MAX_END
-    if n_left_out <= 0:
+def _omit_middle(text: str) -> str:
+    """Omit the middle of a long text."""
+    n_omitted = len(text) - _MAX_BEGINNING - _MAX_END
+    if n_omitted <= 0:
         return text
-    return f"{text[:_MAX_BEGINNING]}\n\n[... {n_left_out:,} characters are left out ...]\n\n{text[-_MAX_END:]}"
+    return f"{text[:_MAX_BEGINNING]}\n\n[... {n_omitted:,} characters are left out ...]\n\n{text[-_MAX_END:]}"
 
 
 def _render(name: str, **values: Any) -> str:
-    formats = {"share": format_share, "interval": format_interval, "setting": format_setting, "cut": _shorten}
+    formats = {"share": format_share, "interval": format_interval, "setting": format_setting, "cut": _omit_middle}
     return html_kit.render(Path(__file__).with_name(f"{name}.html"), **values, **formats)

@@ -23,9 +23,10 @@ from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, summa
 from train.gpu_cost import GpuCost
 
 SCHEMA = 2
-_ADVICE = "Give a file that `curate evaluate --out FILE` has written."
+_ADVICE = "Give a file that `curate evaluate --out FILE` wrote."
 _TOKENS_PER_PRICE = 1_000_000
-_SUMMARY = {  # keys in the file -> fields of Summary
+# Key in the file -> field of Summary.
+_SUMMARY = {
     "n_problems": "n_problems",
     "n_unknown": "n_unknown",
     "n_samples": "n_samples",
@@ -51,21 +52,21 @@ class Prices:
 
     def __post_init__(self) -> None:
         if not (self.prompt >= 0 and self.completion >= 0):
-            raise ValueError(f"a price is at least 0, not {self.prompt:g} and {self.completion:g}")
+            raise ValueError(f"prices must be at least 0, not {self.prompt:g} and {self.completion:g}")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """The tokens of all samples, reasoning included; None if the server omitted the length of a sample."""
+    """The numbers of tokens of all samples, including reasoning; None if the server omitted the length of a sample."""
 
     prompt: int | None
     completion: int | None = field(metadata=json_key("answer"))
 
 
 def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
-    """Sum over samples, given as (tokens of the prompt, tokens of the completion), with 0 for unknown.
+    """Add up pairs (tokens of the prompt, tokens of the completion); 0 means unknown.
 
-    Each sample counts its whole prompt, as providers bill it.
+    Every sample counts its whole prompt, as in the bills of providers.
     """
     pairs = list(samples)
     prompts, completions = [prompt for prompt, _ in pairs], [completion for _, completion in pairs]
@@ -73,7 +74,7 @@ def sum_tokens(samples: Iterable[tuple[int, int]]) -> TokenCounts:
 
 
 def compute_cost(tokens: TokenCounts, prices: Prices) -> float | None:
-    """Return the cost of the tokens in the prices' currency; None if the number of priced tokens is unknown."""
+    """Return the cost in the currency of the prices; None if a number of tokens with a price is unknown."""
     parts = ((tokens.prompt, prices.prompt), (tokens.completion, prices.completion))
     if any(n is None and price for n, price in parts):
         return None
@@ -149,7 +150,7 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of the file, with null for an unknown number."""
-        found = summarize(self.outcomes)
+        summary = summarize(self.outcomes)
         prices = {"cost": compute_cost(self.tokens, self.prices), "prices": to_json(self.prices)} if self.prices else {}
         return {
             "schema": SCHEMA,
@@ -163,19 +164,19 @@ class Result:
             "engine": dict(self.engine),
             "seed": self.seed,
             "numbers": {
-                **encode_summary(found),
-                "n_truncated": found.n_truncated,
-                "n_truncated_correct": found.n_truncated_correct,
-                "n_no_code": count_without_program(found.verdicts),
-                "mean_tokens": _replace_nonfinite(found.mean_tokens),
+                **encode_summary(summary),
+                "n_truncated": summary.n_truncated,
+                "n_truncated_correct": summary.n_truncated_correct,
+                "n_no_code": count_without_program(summary.verdicts),
+                "mean_tokens": _replace_nonfinite(summary.mean_tokens),
                 "tokens": to_json(self.tokens),
                 **prices,
                 **({"gpu_cost": self.gpu_cost.as_table()} if self.gpu_cost else {}),
-                "verdicts": dict(found.verdicts),
+                "verdicts": dict(summary.verdicts),
             },
             **({"ratings": to_json(self.ratings)} if self.ratings else {}),
             "strata": {
-                name: {value: encode_summary(summary) for value, summary in groups.items()}
+                name: {value: encode_summary(of_group) for value, of_group in groups.items()}
                 for name, groups in summarize_by_stratum(self.outcomes).items()
             },
             "problems": [problem.to_json() for problem in self.outcomes],
@@ -206,7 +207,7 @@ class Result:
             path,
             content.get("curate"),
         )
-        _ = result.model, result.suite  # reject damaged metadata
+        _ = result.model, result.suite  # raise an error for damaged metadata
         return result
 
     def write(self, path: Path) -> None:
@@ -234,7 +235,7 @@ def read_result(path: Path) -> Result:
     if content["schema"] != SCHEMA:
         advice = "Run the same `curate evaluate` again" if content["schema"] == 1 else "Update curate"
         raise CurateError(
-            f"{path} has schema {content['schema']}, and this version of curate reads {SCHEMA}. {advice}."
+            f"{path} has schema {content['schema']}, but this version of curate reads schema {SCHEMA}. {advice}."
         )
     try:
         return Result.from_json(content, path)
@@ -246,7 +247,7 @@ def read_result(path: Path) -> Result:
 
 
 def is_result(content: Any) -> bool:
-    """Return whether a JSON value has the form of a result file of any schema."""
+    """Return whether a JSON value is the content of a result file, of any schema."""
     return (
         isinstance(content, dict)
         and {"schema", "model"} <= content.keys()
@@ -266,7 +267,7 @@ def read_results(paths: tuple[Path, ...]) -> list[Result]:
             continue
         inside = [file for file in sorted(path.rglob("*.json")) if _is_result_file(file)]
         if not inside:
-            raise CurateError(f"{path} has no result of an evaluation in it. {_ADVICE}")
+            raise CurateError(f"{path} contains no result of an evaluation. {_ADVICE}")
         results += map(read_result, inside)
     return results
 
@@ -292,7 +293,7 @@ def shorten_model_name(model: str) -> str:
 
 
 def list_model_names(results: Sequence[Result]) -> list[str]:
-    """Return the names of the models, each shortened to the last part of its path, if unique."""
+    """Return the model name of each result, shortened to the last part of its path if that is unique."""
     full = {result.model for result in results}
     counts = Counter(map(shorten_model_name, full))
     return [
@@ -302,7 +303,7 @@ def list_model_names(results: Sequence[Result]) -> list[str]:
 
 
 def label_results(results: Sequence[Result]) -> list[str]:
-    """Return a unique name for each result: its model's, its file's, or its path."""
+    """Return a unique name for each result: the model name, the file name, or the path."""
     for names in (list_model_names(results), [result.path.stem for result in results]):
         if len(set(names)) == len(names):
             return names

@@ -17,7 +17,8 @@ def build_settings_table(result: Result) -> dict[str, Any]:
     """Return the settings of a result as JSON values by name, including defaults; None for empty values."""
     recorded = {**result.protocol.get("table", {}), **result.protocol.get("overrides", {})}
     used = {**DEFAULT.as_table(), **recorded, **result.sampling, "k": result.k}
-    for name in ("name", "source", "window", "logprobs"):  # the first two have other names below
+    # The table has name and source under other names, and no others of these.
+    for name in ("name", "source", "window", "logprobs"):
         used.pop(name, None)
     table = {
         **{name: used.pop(name, None) for name in _SAMPLING},
@@ -41,7 +42,7 @@ def describe_differences(results: Mapping[str, Result]) -> str:
 
     results: results on the same problems, by display name
 
-    The digest of the exercises also covers tests and some settings, so it is omitted if one of these differs.
+    The digest of the exercises depends on tests and some settings, so it is omitted if one of these differs.
     """
     tables = {name: build_settings_table(result) for name, result in results.items()}
     differing: dict[str, str] = {}

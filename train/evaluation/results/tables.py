@@ -20,14 +20,14 @@ from train.evaluation.statistics.outcomes import (
     summarize_by_stratum,
 )
 
-_NONE = "-"  # an unknown number
+_NONE = "-"  # cell of an unknown number
 ALL = "all"
 
 
 def tabulate_strata(outcomes: Sequence[ProblemOutcomes]) -> tuple[list[str], list[list[str]]]:
     """Tabulate one evaluation: a row for all problems, then one for each difficulty, platform and month.
 
-    Return column names and rows of cells, as all functions `tabulate_...`.
+    Return column names and rows of cells, like every function `tabulate_...`.
     """
     everything = summarize(outcomes)
     j_shown = [j for j in select_powers_of_two(everything.pass_at) if j > 1]
@@ -103,10 +103,10 @@ def tabulate_differences(
     *,
     is_selected: bool = False,
 ) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the differences of models from a reference, which has the first row.
+    """Tabulate the differences between a reference, in the first row, and other models.
 
-    With several other models, a column has corrected p-values: by Holm's method or, if the reference was selected as
-    the best, for all pairs. With one sample per problem, two columns count the problems solved by only one model.
+    With several other models, a column has corrected p-values: by Holm's method, or for all pairs if the reference
+    was selected as the best. With one sample per problem, two columns count the problems solved by only one model.
     """
     names = ["", "problems", "pass@1", "difference", "95%", "p", "visible"]
     several = len(contenders) > 1
@@ -139,7 +139,7 @@ def tabulate_differences(
 
 
 def list_changes(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes]) -> list[tuple[str, str, str]]:
-    """Return the problems with different solve rates, the largest change first, such as ("abc365_d", "0/8", "7/8")."""
+    """List problems with different solve rates, such as ("abc365_d", "0/8", "7/8"), the largest change first."""
     by_id = {problem.id: problem for problem in first}
     pairs = [(by_id[problem.id], problem) for problem in second if problem.id in by_id]
     moved = [(a, b, b.n_correct / b.n - a.n_correct / a.n) for a, b in pairs if a.n and b.n]
@@ -152,7 +152,7 @@ def format_difference(value: float) -> str:
 
 
 def format_p_value(p: float) -> str:
-    """Format a p-value; below 0.0001, return "<0.0001"."""
+    """Format a p-value, with "<0.0001" for smaller values."""
     return "<0.0001" if p < 0.0001 else f"{p:.4f}" if p < 0.01 else f"{p:.3f}"
 
 
@@ -160,8 +160,8 @@ def format_p_value(p: float) -> str:
 class Cell:
     """The result of a model on a suite.
 
-    is_best     whether the model has the highest pass@1 of the suite, alone or with other models
-    contender   comparison with the best model; None for the best, and without any verdict
+    is_best    whether the model has the highest pass@1 of the suite, alone or with other models
+    contender  comparison with the best model; None for the best model, and without any verdict
     """
 
     result: Result
@@ -185,7 +185,7 @@ class Leaderboard:
 
 
 def build_leaderboard(results: Sequence[Result]) -> Leaderboard:
-    """Build the leaderboard, with a column for each suite and, within a suite, each set of problems and tests."""
+    """Build the leaderboard. Results on different problems or tests of a suite have separate columns."""
     columns: dict[str, dict[str, Result]] = {}
     suites = _label_suites(results)
     rows: list[str] = []
@@ -197,11 +197,13 @@ def build_leaderboard(results: Sequence[Result]) -> Leaderboard:
         of_suite[row] = result
         if row not in rows:
             rows.append(row)
-    cells = {(row, suite): cell for suite, of_suite in columns.items() for row, cell in _rank(of_suite).items()}
+    cells = {
+        (row, suite): cell for suite, of_suite in columns.items() for row, cell in _compare_with_best(of_suite).items()
+    }
     return Leaderboard(tuple(rows), tuple(columns), cells)
 
 
-def _rank(results: dict[str, Result]) -> dict[str, Cell]:
+def _compare_with_best(results: dict[str, Result]) -> dict[str, Cell]:
     models = {name: result.outcomes for name, result in results.items()}
     best = find_best_model(models)
     known = {name: outcomes for name, outcomes in models.items() if any(problem.n for problem in outcomes)}
@@ -215,7 +217,7 @@ def _rank(results: dict[str, Result]) -> dict[str, Cell]:
 
 
 def _label_suites(results: Sequence[Result]) -> list[str]:
-    """Return the name of each result's suite, numbered if its problems or tests vary."""
+    """Return the suite name of each result, with a number if problems or tests vary."""
     contents: dict[str, list[list[tuple[str, str]]]] = {}
     names = []
     for result in results:
@@ -236,7 +238,9 @@ def format_model_card(results: Sequence[Result]) -> str:
     """Format the section "Evaluation" in Markdown. Raises CurateError if the results are of several models."""
     names = sorted(set(list_model_names(results)))
     if len(names) > 1:
-        raise CurateError(f"A model card is for one model, but these results are of {', '.join(names)}.")
+        raise CurateError(
+            f"A model card is for one model, but these results are of {', '.join(names)}. Give results of one model."
+        )
     notes = [f"- {result.suite}: {rating.summary_line}" for result in results for rating in result.ratings[:1]]
     lines = [
         "## Evaluation",
@@ -294,18 +298,18 @@ def describe_settings(board: Leaderboard) -> list[str]:
 
 
 def _tabulate_leaderboard(
-    board: Leaderboard, mark: Callable[[Cell, str, str], str]
+    board: Leaderboard, format_result: Callable[[Cell, str, str], str]
 ) -> tuple[list[str], list[list[str]]]:
     """Tabulate the leaderboard.
 
-    mark: function that formats a cell, given its pass@1 and its interval
+    format_result: function that formats a cell from the cell, its pass@1 and its interval
     """
 
     def format_cell(model: str, suite: str) -> str:
         cell = board.cells.get((model, suite))
         if cell is None:
             return ""
-        return mark(
+        return format_result(
             cell, format_share(cell.summary.pass_at_1), f"({format_interval(cell.summary.low, cell.summary.high)})"
         )
 
@@ -344,10 +348,10 @@ def format_csv(board: Leaderboard) -> str:
         numbers = [found.pass_at_1, found.standard_error, found.low, found.high]
         writer.writerow(
             [model, suite, cell.result.path, found.n_problems, found.n_samples, cell.result.k]
-            + list(map(_format_digits, numbers))
+            + list(map(_format_number, numbers))
             + [
                 int(cell.is_best),
-                _format_digits(cell.contender.p_corrected if cell.contender else None),
+                _format_number(cell.contender.p_corrected if cell.contender else None),
                 int(cell.is_close),
             ]
             + _format_rating_cells(cell.result)
@@ -361,11 +365,11 @@ def _format_rating_cells(result: Result) -> list[str]:
         return [""] * len(_CSV_RATING)
     rating = result.ratings[0]
     return [
-        _format_digits(rating.rating),
+        _format_number(rating.rating),
         rating.basis,
-        *map(_format_digits, (rating.low, rating.high, rating.percentile)),
+        *map(_format_number, (rating.low, rating.high, rating.percentile)),
     ]
 
 
-def _format_digits(number: float | None) -> str:
+def _format_number(number: float | None) -> str:
     return "" if number is None or isnan(number) else repr(number)

@@ -23,14 +23,14 @@ from math import comb, lcm, nan
 from statistics import fmean
 
 from curate.errors import CurateError
-from train.evaluation.statistics.intervals import compute_difference_interval, standard_error
+from train.evaluation.statistics.intervals import compute_difference_interval, compute_standard_error
 from train.evaluation.statistics.outcomes import ProblemOutcomes, Summary, count_passes, summarize
 
-_DETECTABLE = 2.8  # standard errors: 1.96 for the 5% level, and 0.84 for 80% power
+_DETECTABLE = 2.8  # detectable difference in standard errors: 1.96 for the 5% level, plus 0.84 for 80% power
 _LEVEL = 0.05  # significance level
 _N_RESAMPLES = 10_000
-_ALWAYS_EXACT = 20  # maximum number of differences with an exact p regardless of cost
-_MAX_STEPS = 4_000_000  # steps of the exact count: about a second
+_ALWAYS_EXACT = 20  # maximum number of differences for which p is always exact
+_MAX_STEPS = 4_000_000  # maximum number of steps of the exact count, which take about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def compare(first: Sequence[ProblemOutcomes], second: Sequence[ProblemOutcomes],
     pairs = _pair_outcomes(first, second)
     known = [(a, b) for a, b in pairs if a.n and b.n]
     if not known:
-        raise CurateError("There is no problem for which both evaluations have a verdict.")
+        raise CurateError("No problem has a verdict in both evaluations. Judge the samples of both first.")
     exact = {a.id: Fraction(b.n_correct, b.n) - Fraction(a.n_correct, a.n) for a, b in known}
     values = [float(difference) for difference in exact.values()]
-    error = standard_error(values)
+    error = compute_standard_error(values)
     step = 1 / max(min(a.n, b.n) for a, b in known)
     low, high = compute_difference_interval(values, step)
     return ModelComparison(
@@ -115,9 +115,9 @@ def _pair_outcomes(
 
 
 def compute_sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> float:
-    """Return the two-sided p-value of the hypothesis that each difference is as likely to have the other sign.
+    """Return the two-sided p-value of the null hypothesis that both signs of each difference are equally likely.
 
-    seed: seed of random signs; p is exact for up to 20 nonzero differences, and for more with few distinct sums
+    seed: seed of random signs, used only for more than 20 nonzero differences with many distinct sums
     """
     unit = lcm(*(difference.denominator for difference in differences))
     sizes = [abs(int(difference * unit)) for difference in differences if difference]
@@ -128,14 +128,14 @@ def compute_sign_flip_p(differences: Sequence[Fraction], *, seed: int = 0) -> fl
 
 
 def _compute_exact_p(sizes: Sequence[int], observed: int) -> float:
-    n_choices = {0: 1}  # number of sign choices by sum
+    n_choices_by_sum = {0: 1}
     for size in sizes:
         longer: dict[int, int] = {}
-        for total, n in n_choices.items():
+        for total, n in n_choices_by_sum.items():
             longer[total + size] = longer.get(total + size, 0) + n
             longer[total - size] = longer.get(total - size, 0) + n
-        n_choices = longer
-    return sum(n for total, n in n_choices.items() if abs(total) >= observed) / (1 << len(sizes))
+        n_choices_by_sum = longer
+    return sum(n for total, n in n_choices_by_sum.items() if abs(total) >= observed) / (1 << len(sizes))
 
 
 def _estimate_p(sizes: Sequence[int], observed: int, rng: random.Random) -> float:
@@ -151,7 +151,7 @@ def _estimate_p(sizes: Sequence[int], observed: int, rng: random.Random) -> floa
 
 @dataclass(frozen=True, slots=True)
 class ComparedModel:
-    """The comparison of a model with the reference, with the p-value corrected for all comparisons."""
+    """The comparison of a model with the reference, and its p-value corrected for multiple comparisons."""
 
     comparison: ModelComparison
     p_corrected: float
@@ -163,13 +163,13 @@ class ComparedModel:
 
 def find_best_model(models: Mapping[str, Sequence[ProblemOutcomes]]) -> str:
     """Return the name of the first model with the highest pass@1. Raises ValueError without models."""
-    return max(models, key=lambda name: _pass_at_1(models[name]))
+    return max(models, key=lambda name: _compute_pass_at_1(models[name]))
 
 
 def compare_with_reference(
     reference: str, models: Mapping[str, Sequence[ProblemOutcomes]], *, is_selected: bool = False, seed: int = 0
 ) -> dict[str, ComparedModel]:
-    """Compare the other models with the reference; differences are positive if they are better.
+    """Compare all other models with the reference; a positive difference means a better model.
 
     reference    name of one of the models
     is_selected  whether the reference was selected as the best
@@ -185,16 +185,16 @@ def compare_with_reference(
     return {name: ComparedModel(comparison, corrected[name]) for name, comparison in comparisons.items()}
 
 
-def _pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
+def _compute_pass_at_1(outcomes: Sequence[ProblemOutcomes]) -> float:
     """Return pass@1; -1 if no problem has a verdict."""
     shares = [n_correct / n for n, n_correct in count_passes(outcomes)]
     return fmean(shares) if shares else -1.0
 
 
 def correct_p_values(p_values: Mapping[str, float], *, all_pairs: bool = False) -> dict[str, float]:
-    """Correct the p-values of comparisons with one reference, keeping names and order.
+    """Correct the p-values of comparisons with one reference; return them by name, in the same order.
 
-    all_pairs: whether the reference was selected, so all pairs of models count; otherwise Holm's method
+    all_pairs: whether to correct for all pairs of models, because the reference was selected; False: Holm's method
     """
     corrected: dict[str, float] = {}
     largest = 0.0
@@ -216,8 +216,8 @@ def compute_contamination_curve(outcomes: Iterable[ProblemOutcomes]) -> dict[str
 
     The keys are months such as "2024-08", in order. Undated problems are excluded.
 
-    A curve that falls at the model's release is a sign of contamination, as with the slider of LiveCodeBench's
-    leaderboard. If recent problems are harder, the curve of an older model falls, too.
+    A curve that falls after the model's release is a sign of contamination, unless recent problems are harder.
+    LiveCodeBench's leaderboard shows this curve by a slider.
     """
     dated = sorted(
         ((problem.metadata.date, problem) for problem in outcomes if problem.metadata.date is not None),

@@ -25,13 +25,13 @@ from math import nan, sqrt
 from statistics import NormalDist, fmean
 from typing import TypeVar
 
-_Z = NormalDist().inv_cdf(0.975)  # 95%, two-sided
-UNSEEN_VARIANCE = 0.1  # variance of solve rates; two problems, one always and one never solved, have 0.5
-UNSEEN_DIFFERENCE = 0.3  # share of a problem with a difference of 1
+_Z = NormalDist().inv_cdf(0.975)  # two-sided 95% quantile of the normal distribution
+UNSEEN_VARIANCE = 0.1  # for comparison: two problems, one always and one never solved, have a variance of 0.5
+UNSEEN_DIFFERENCE = 0.3  # added share of a problem with a difference of 1
 
 
-def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean of the problems' values; nan for fewer than two."""
+def compute_standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean of values of problems; nan for fewer than two problems."""
     n = len(values)
     if n < 2:
         return nan
@@ -62,7 +62,7 @@ def compute_effective_sample_size(counts: Sequence[tuple[int, int]]) -> float:
     mean, problems = fmean(shares), len(shares)
     if problems == 1:
         return 1
-    variance = standard_error(shares) ** 2 + UNSEEN_VARIANCE / problems**2
+    variance = compute_standard_error(shares) ** 2 + UNSEEN_VARIANCE / problems**2
     trials: float = mean * (1 - mean) / variance
     return max(problems - 1, min(sum(n for n, _ in counts), trials))
 
@@ -73,13 +73,13 @@ def compute_difference_interval(differences: Sequence[float], step: float) -> tu
     differences  difference of each problem, from -1 to 1
     step         smallest effect of one sample on a difference; 1 with one sample per problem
 
-    The two added problems differ by about as much as the others, and at least by the step.
+    The differences of the two added problems are about as large as the others, and at least one step.
     """
     squares = sum(difference**2 for difference in differences)
     sizes = sum(map(abs, differences))
     unit = max(step, (squares + UNSEEN_DIFFERENCE) / (sizes + UNSEEN_DIFFERENCE))
     extended = [*differences, unit, -unit]
-    centre, half = fmean(extended), _Z * standard_error(extended)
+    centre, half = fmean(extended), _Z * compute_standard_error(extended)
     return max(-1.0, centre - half), min(1.0, centre + half)
 
 
@@ -91,13 +91,13 @@ def compute_bootstrap_interval(
 ) -> tuple[float, float]:
     """Return the 95% confidence interval of an estimate, reproducible by the seed.
 
-    items        at least two random choices, such as problems or contests
-    n_resamples  number of resampled sets
+    items        at least two items of a random sample, such as problems or contests
+    n_resamples  number of resamples
     """
     n, rng = len(items), random.Random(seed)
     estimates = sorted(estimate(rng.choices(items, k=n)) for _ in range(n_resamples))
-    outside = NormalDist().cdf(-sqrt(n / (n - 1)) * _approximate_t_quantile(n - 1))  # probability on each side
-    tail = int(outside * n_resamples)
+    tail_probability = NormalDist().cdf(-sqrt(n / (n - 1)) * _approximate_t_quantile(n - 1))
+    tail = int(tail_probability * n_resamples)
     return estimates[tail], estimates[-1 - tail]
 
 

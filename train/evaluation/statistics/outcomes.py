@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, Self
 
 from curate.difficulty.pass_at_k import pass_at_k
-from train.evaluation.statistics.intervals import compute_solve_rate_interval, standard_error
+from train.evaluation.statistics.intervals import compute_solve_rate_interval, compute_standard_error
 
 _BITS = {"1": True, "0": False, "x": None}
 _CHARACTERS = {bit: character for character, bit in _BITS.items()}
@@ -129,7 +129,7 @@ class ProblemOutcomes:
         entry = {"tests": "", "samples": "", "verdicts": {}} | entry
         bits, truncated = (_parse_bits(_read_field(entry, name, str, id), name, id) for name in ("bits", "cut_off"))
         if None in truncated:
-            raise ValueError(f"{id}: cut_off may contain only 0 and 1")
+            raise ValueError(f"{id}: cut_off must contain only 0 and 1")
         tokens, verdicts = _read_field(entry, "tokens", list, id), _read_field(entry, "verdicts", dict, id)
         for name, numbers in (("tokens", tokens), ("verdicts", verdicts.values())):
             if not all(type(n) is int and n >= 0 for n in numbers):
@@ -151,7 +151,7 @@ def _read_field(entry: Mapping[str, Any], name: str, kind: type, id: str) -> Any
 def _parse_bits(characters: str, name: str, id: str) -> tuple[bool | None, ...]:
     unknown = sorted(set(characters) - _BITS.keys())
     if unknown:
-        raise ValueError(f"{id}: {name} may contain only 0, 1 and x, not {unknown[0]!r}")
+        raise ValueError(f"{id}: {name} must contain only 0, 1 and x, not {unknown[0]!r}")
     return tuple(_BITS[character] for character in characters)
 
 
@@ -229,7 +229,7 @@ def summarize(outcomes: Iterable[ProblemOutcomes]) -> Summary:
         n_samples=len(scored),
         n_no_verdict=sum(len(problem.correct) for problem in problems) - len(scored),
         pass_at_1=fmean(shares) if shares else nan,
-        standard_error=standard_error(shares),
+        standard_error=compute_standard_error(shares),
         low=low,
         high=high,
         pass_at=estimate_pass_at(known),
@@ -250,7 +250,7 @@ def estimate_pass_at(counts: Sequence[tuple[int, int]]) -> dict[int, float]:
     """
     found = {}
     for j in range(1, min((n for n, _ in counts), default=0) + 1):
-        estimates = {pair: pass_at_k(*pair, j) or 0.0 for pair in set(counts)}  # never None, since j <= n
+        estimates = {pair: pass_at_k(*pair, j) or 0.0 for pair in set(counts)}
         found[j] = fmean(estimates[pair] for pair in counts)
     return found
 
@@ -262,7 +262,7 @@ def select_powers_of_two(estimates: Mapping[int, float]) -> dict[int, float]:
 
 
 def _find_quantile(sorted_values: Sequence[int], share: float) -> float:
-    """Return the smallest value greater than or equal to this share of the values."""
+    """Return the smallest value that is at least as large as this share of the values."""
     return sorted_values[ceil(share * len(sorted_values)) - 1] if sorted_values else nan
 
 
@@ -273,14 +273,16 @@ STRATUM_KEYS: dict[str, StratumKey] = {
     "platform": lambda metadata: metadata.platform,
     "month": lambda metadata: metadata.month,
 }
-UNKNOWN = "unknown"  # name of the group of problems without the metadata
+UNKNOWN = "unknown"  # name of the group of problems without this metadata
 _EASIEST_FIRST = ("introductory", "easy", "interview", "medium", "competition", "hard")
 
 
 def summarize_groups(outcomes: Iterable[ProblemOutcomes], stratum_key: StratumKey) -> dict[str, Summary]:
-    """Summarize the problems by the value of a function of their metadata, such as one of STRATUM_KEYS.
+    """Summarize each group of problems with the same value of `stratum_key`.
 
-    Difficulties are in order from easy to hard, other values in natural order, and unknown ones last.
+    stratum_key: function of a problem's metadata, such as one of STRATUM_KEYS
+
+    Difficulties are ordered from easy to hard, other values naturally; the group without a value is the last.
     """
     groups: dict[str | int | None, list[ProblemOutcomes]] = {}
     for problem in outcomes:
@@ -302,7 +304,7 @@ def _build_stratum_sort_key(value: str | int | None) -> tuple[int, int, str]:
 
 
 def summarize_by_stratum(outcomes: Sequence[ProblemOutcomes]) -> dict[str, dict[str, Summary]]:
-    """Summarize by difficulty, platform and month, each only if it is known for some problem."""
+    """Summarize by difficulty, platform and month. Omits those that are unknown for all problems."""
     return {
         name: summarize_groups(outcomes, stratum_key)
         for name, stratum_key in STRATUM_KEYS.items()

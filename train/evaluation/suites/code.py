@@ -40,7 +40,7 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make
 
 Arguments = list[Any]
 
-_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # the time limit of OpenAI's harness
+_LIMITS = Limits(wall_seconds=3.0, memory_mb=1024)  # as in OpenAI's harness
 _EVALPLUS_MARK = "def assertion("  # text that identifies EvalPlus's test programs on the Hub
 _HUMANEVAL = ("task_id", "prompt", "entry_point", "test")
 _HUMANEVAL_PLUS = ("task_id", "prompt", "entry_point", "canonical_solution")
@@ -51,7 +51,7 @@ _MBPP_PLUS_OPTIONAL = (
     "entry_point", "canonical_solution", "base_input", "plus_input", "atol", "code", "test_list", "test",
 )  # fmt: skip
 _TESTS = ("test", "base_input", "plus_input", "atol")
-_TEST_SPLIT = range(11, 511)  # of MBPP
+_TEST_SPLIT = range(11, 511)  # task numbers of MBPP's test split
 
 
 def _is_humaneval(row: Row) -> bool:
@@ -141,8 +141,8 @@ def _encode(arguments: Arguments) -> str:
     return json.dumps(encode(arguments), separators=(",", ":"))
 
 
-def _is_own_form(row: Row, prefix: str) -> bool:
-    """Return whether a row is from EvalPlus's own file, with this prefix of the task ids."""
+def _is_evalplus_form(row: Row, prefix: str) -> bool:
+    """Return whether a row is from the EvalPlus file with this prefix of task ids."""
     return row["plus_input"] is not None and str(row["task_id"]).startswith(prefix)
 
 
@@ -150,14 +150,14 @@ def _is_hub_form(row: Row) -> bool:
     return _EVALPLUS_MARK in str(row["test"] or "")
 
 
-def _parse_own_tests(row: Row, restore: Callable[[Arguments], Arguments] = list) -> _TaskTests:
+def _parse_evalplus_tests(row: Row, restore: Callable[[Arguments], Arguments] = list) -> _TaskTests:
     """Parse the tests of a row of EvalPlus's own file. Raises ParseError.
 
     restore: function that restores the types of a call's arguments
     """
     parts = []
     for name in ("base", "plus"):
-        calls = row[f"{name}_input"] or []  # a task without such inputs has {}
+        calls = row[f"{name}_input"] or []  # {} for a task without such inputs
         if not isinstance(calls, list) or not all(isinstance(arguments, list) for arguments in calls):
             raise ParseError(f"{name}_input is not a list of lists")
         try:
@@ -167,7 +167,7 @@ def _parse_own_tests(row: Row, restore: Callable[[Arguments], Arguments] = list)
     if not isinstance(row["atol"], int | float):
         raise ParseError("atol is not a number")
     if not any(calls for _, calls in parts):
-        raise ParseError("it has no inputs")
+        raise ParseError("the task has no inputs")
     return _TaskTests(tuple((name, calls) for name, calls in parts if calls), row["atol"])
 
 
@@ -177,7 +177,7 @@ _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
 
 
 def _parse_hub_tests(program: str) -> tuple[_TaskTests, str]:
-    """Parse the tests in a test program, and the name of the called function. Raises ParseError."""
+    """Parse a test program into its tests and the name of the function under test. Raises ParseError."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
         raise ParseError("the test program has no inputs, or no assertion")
@@ -203,7 +203,7 @@ def _evaluate_literal(text: str) -> Any:
 
 
 def _is_humaneval_plus(row: Row) -> bool:
-    return all(row[name] for name in _HUMANEVAL_PLUS) and (_is_own_form(row, "HumanEval/") or _is_hub_form(row))
+    return all(row[name] for name in _HUMANEVAL_PLUS) and (_is_evalplus_form(row, "HumanEval/") or _is_hub_form(row))
 
 
 def _read_humaneval_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
@@ -211,7 +211,8 @@ def _read_humaneval_plus(table: TableFiles, options: SuiteOptions) -> Iterator[E
     for row in read_valid_rows(table, _HUMANEVAL_PLUS, _TESTS):
         id, start, name, solution = (str(row[column]) for column in _HUMANEVAL_PLUS)
         try:
-            tests = _parse_own_tests(row) if _is_own_form(row, "HumanEval/") else _parse_hub_tests(str(row["test"]))[0]
+            is_evalplus = _is_evalplus_form(row, "HumanEval/")
+            tests = _parse_evalplus_tests(row) if is_evalplus else _parse_hub_tests(str(row["test"]))[0]
             preamble = extract_preamble(start, name) if with_prompt else ""
         except ParseError as error:
             raise make_row_error(table, id, error) from None
@@ -220,7 +221,7 @@ def _read_humaneval_plus(table: TableFiles, options: SuiteOptions) -> Iterator[E
 
 
 def _is_mbpp_plus(row: Row) -> bool:
-    return _is_own_form(row, "Mbpp/") or bool(row["code"] and row["test_list"] and _is_hub_form(row))
+    return _is_evalplus_form(row, "Mbpp/") or bool(row["code"] and row["test_list"] and _is_hub_form(row))
 
 
 def _read_mbpp_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
@@ -228,10 +229,10 @@ def _read_mbpp_plus(table: TableFiles, options: SuiteOptions) -> Iterator[Exerci
     for row in read_valid_rows(table, _MBPP_PLUS, _MBPP_PLUS_OPTIONAL):
         number = str(row["task_id"]).removeprefix("Mbpp/")
         try:
-            if _is_own_form(row, "Mbpp/"):
+            if _is_evalplus_form(row, "Mbpp/"):
                 if not number.isdecimal():
                     raise ParseError("its task_id has no number")
-                tests, name = _parse_own_tests(row, partial(restore_types, int(number))), str(row["entry_point"])
+                tests, name = _parse_evalplus_tests(row, partial(restore_types, int(number))), str(row["entry_point"])
                 task, program = str(row["prompt"]).strip().strip('"').strip(), str(row["canonical_solution"])
             else:
                 tests, name = _parse_hub_tests(str(row["test"]))

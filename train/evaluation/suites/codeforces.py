@@ -53,16 +53,16 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, make
 
 log = logging.getLogger(__name__)
 
-Keys = tuple[tuple[int, str], ...]  # contests with the problem's index in each
-Filter = Callable[[Keys, date | None], bool]  # predicate of a problem's keys and date
+Keys = tuple[tuple[int, str], ...]  # (contest, index) in each contest of a problem
+Filter = Callable[[Keys, date | None], bool]  # predicate for the keys and the date of a problem
 
-OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # sources of tests
-TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # allowance for Python; 1 applies Codeforces' own limits
+OFFICIAL, GENERATED, EXAMPLES = "official", "official+generated", "examples"  # values of tests_source
+TIME_FACTOR, MEMORY_FACTOR = 5.0, 2.0  # factors of Codeforces' limits, as an allowance for Python
 _MIN_MB = 256
-_DEFAULT_SECONDS, _DEFAULT_MB = 2.0, 256.0  # the most frequent limits, for rows without limits
+_DEFAULT_SECONDS, _DEFAULT_MB = 2.0, 256.0  # the most frequent limits, used for rows without limits
 _CHECKER = "codeforces"
 _OPTIONS = ("time_factor", "memory_factor", "contests", "generated")
-# DeepCoder's own set: open-r1's rows are of little use without their 110 GB of generated tests.
+# DeepCoder's rows by default, because open-r1's rows need 110 GB of generated tests.
 _HUB_ID = "agentica-org/DeepCoder-Preview-Dataset?files=codeforces/*"
 
 _OPEN_R1 = ("id", "description", "official_tests", "official_tests_complete")
@@ -80,11 +80,11 @@ _DEEPCODER_LIMITS = re.compile(r"\nTime Limit: (\d+) ms\nMemory Limit: (\d+) MB\
 
 @dataclass(frozen=True, slots=True)
 class CodeforcesProblem:
-    """A problem as in its row.
+    """A problem with the content of its row, before it becomes an exercise.
 
     keys          (contest, index) in each of its contests, the primary one first; empty: unknown
     name          name of a problem without keys
-    statement     statement, not stripped
+    statement     statement, with surrounding whitespace
     tests_source  OFFICIAL, GENERATED or EXAMPLES
     checker       Python program that prints 1 or 0, for problems with several correct outputs; empty: compare with the
                   expected outputs
@@ -162,9 +162,9 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
         ids.add(exercise.id)
         yield exercise
     for reason, n in exclusions.items():
-        log.warning("%s: %d problems are left out: they %s", table.location, n, reason)
+        log.warning("%s: %d problems are excluded: they %s", table.location, n, reason)
     if n_unknown:
-        log.warning("%s: %d problems are of no known contest, so ratings exclude them", table.location, n_unknown)
+        log.warning("%s: %d problems belong to no known contest, so ratings exclude them", table.location, n_unknown)
 
 
 def _parse_factor(options: Mapping[str, Any], name: str, default: float) -> float:
@@ -308,7 +308,7 @@ def _find_generated_folder(table: TableFiles) -> Path | None:
 
 
 def _find_exclusion_reason(row: Row, folder: Path | None) -> str:
-    """Return the reason to exclude a problem; empty: none."""
+    """Return why to exclude a problem, as the end of a sentence; "" to include it."""
     if optional_text(row["interaction_format"]).strip():
         return "are interactive"
     if optional_text(row["input_mode"]) == "file":
@@ -350,7 +350,7 @@ def _build_generated_path(row: Row, folder: Path) -> Path:
     return folder / f"test_cases_{parse_problem_key(str(row['id']))[0]:04d}.parquet"
 
 
-@lru_cache(maxsize=1)  # the problems of a contest are consecutive
+@lru_cache(maxsize=1)  # all problems of a file are consecutive
 def _read_generated_rows(path: Path) -> dict[str, list[Row]]:
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -135,12 +135,13 @@ assert f(??) == {output}
 [THOUGHT]
 """
 
+# By (whether to predict the input, whether to request steps).
 _TEMPLATES = {
     (False, False): _OUTPUT,
     (False, True): _STEPWISE_OUTPUT,
     (True, False): _INPUT,
     (True, True): _STEPWISE_INPUT,
-}  # by (whether to predict an input, whether to request steps)
+}
 
 
 def _recognizes(row: Row) -> bool:
@@ -150,21 +151,22 @@ def _recognizes(row: Row) -> bool:
     )
 
 
-def _read(inputs: bool, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
+def _read(predicts_input: bool, table: TableFiles, options: SuiteOptions) -> Iterator[Exercise]:
     requests_steps = read_switch(table, "prompt", "direct", "steps")
-    before_code, after_code = _TEMPLATES[inputs, requests_steps].split("{code}")
+    before_code, after_code = _TEMPLATES[predicts_input, requests_steps].split("{code}")
     for row in read_valid_rows(table, _COLUMNS, ()):
         id, code, input, output = (optional_text(row[column]) for column in _COLUMNS)
         rest = (output, requests_steps, options.settings.test_seconds or SECONDS)
-        judge = InputJudge(code, *rest) if inputs else OutputJudge(*rest)
-        text = before_code + code + after_code.replace("{output}" if inputs else "{input}", output if inputs else input)
+        judge = InputJudge(code, *rest) if predicts_input else OutputJudge(*rest)
+        known = ("{output}", output) if predicts_input else ("{input}", input)
+        text = before_code + code + after_code.replace(*known)
         chat = options.make_default_chat(text, text, _SYSTEM)
         yield options.make_exercise(f"cruxeval/{id}", Statement(text), chat, judge)
 
 
-def _make_suite(name: str, title: str, *, inputs: bool) -> RowSuite:
-    return RowSuite(name, title, "cruxeval-org/cruxeval", _COLUMNS, _recognizes, partial(_read, inputs))
+def _make_suite(name: str, title: str, *, predicts_input: bool) -> RowSuite:
+    return RowSuite(name, title, "cruxeval-org/cruxeval", _COLUMNS, _recognizes, partial(_read, predicts_input))
 
 
-OUTPUT = _make_suite("cruxeval-o", "CRUXEval (output prediction)", inputs=False)
-INPUT = _make_suite("cruxeval-i", "CRUXEval (input prediction)", inputs=True)
+OUTPUT = _make_suite("cruxeval-o", "CRUXEval (output prediction)", predicts_input=False)
+INPUT = _make_suite("cruxeval-i", "CRUXEval (input prediction)", predicts_input=True)

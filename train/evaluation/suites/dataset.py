@@ -17,13 +17,13 @@ _TRUST_COLUMNS = ("verified", "multi_answer_suspect")
 
 
 def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, exclusions: Counter[str]) -> Iterator[Exercise]:
-    """Yield the trusted problems within the date range, and count untrusted ones by the reasons of curate.trust.
+    """Yield the trusted problems within the date range; count the untrusted ones in `exclusions`, by reason.
 
     Raises CurateError if there is a date range and a problem has no date.
     """
-    undated = 0
+    n_undated = 0
     for row in source.iter_rows("data", (*_COLUMNS, *_TRUST_COLUMNS)):
-        undated += not row["date"]
+        n_undated += not row["date"]
         if options.date_range is not None and not options.date_range[0] <= row["date"] <= options.date_range[1]:
             continue
         suite = decode_tests(row)
@@ -39,5 +39,5 @@ def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, exclusions:
         judge = MathJudge(expected) if expected else options.make_suite_judge(suite)
         metadata = parse_metadata(row["difficulty"], row["platform"], row["date"])
         yield options.make_exercise(row["id"], statement, chat, judge, metadata)
-    if options.date_range is not None and undated:
-        raise CurateError(f"{undated} problems of the dataset have no date. Leave the window out.")
+    if options.date_range is not None and n_undated:
+        raise CurateError(f"{n_undated} problems of the dataset have no date. Leave the window out.")

@@ -16,16 +16,16 @@ from train.evaluation.suites.suite import Exercise, RowSuite, SuiteOptions, pars
 
 log = logging.getLogger(__name__)
 
-_ERRATA, _LEAVE_OUT = "errata", "leave-out"  # an option, and its value
+_ERRATA, _LEAVE_OUT = "errata", "leave-out"  # option of the suite, and its only value
 
 # Ids or titles of the problems in LiveCodeBench's list of errata (ERRATA.md), whose tests reject correct programs.
 ERRATA = frozenset(
-    # several answers are correct
+    # problems with several correct answers
     "abc311_c abc326_d abc327_b abc333_e abc343_a abc343_e abc362_c arc185_c find-words-containing-character "
     "find-the-peaks generate-binary-strings-without-adjacent-zeros "
-    # interactive
+    # interactive problems
     "abc337_e abc355_e "
-    # wrong tests
+    # problems with wrong tests
     "abc350_c arc189_a apply-operations-to-make-string-empty most-frequent-ids".split()
 )
 
@@ -42,7 +42,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
     if suite_options.date_range is not None:
         options |= {"from": suite_options.date_range[0], "to": suite_options.date_range[1]}
     for row in read(select_files(replace(table, options=options))):
-        if not isinstance(row, Problem):  # some problems have error messages as expected values
+        if not isinstance(row, Problem):  # some problems have error messages instead of expected outputs
             log.warning("%s: %s is unreadable and left out: %s", table.location, row.id, row.detail)
         elif errata is None or not {row.id.partition("/")[2], row.title} & ERRATA:
             yield suite_options.make_exercise(

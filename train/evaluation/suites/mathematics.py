@@ -26,7 +26,7 @@ _MATH500 = ("unique_id", "level", "difficulty", "year", "url")
 
 
 def _enumerate_rows(table: TableFiles, optional: tuple[str, ...]) -> Iterator[tuple[int, Row]]:
-    """Enumerate the rows. Raises CurateError if math-verify, which compares answers, is missing."""
+    """Enumerate the rows. Raises CurateError if math-verify, which the judges need, is not installed."""
     validate_options(table, ())
     if find_spec("math_verify") is None:
         raise CurateError(f"answers of mathematics need math-verify; type: {format_install_command('math')}")
@@ -40,7 +40,7 @@ def _make_exercise(id: str, row: Row, judge: MathJudge, difficulty: object, opti
 
 
 def _recognizes_aime(year: int, row: Row) -> bool:
-    """Return whether a row is outside MATH-500, and from this year's AIME or an unknown year."""
+    """Return whether a row may belong to this year's AIME: not in MATH-500, and not of another year."""
     named = optional_text(row["year"]) or optional_text(row["url"])
     return all(row[name] for name in _COLUMNS) and not row["unique_id"] and (not named or str(year) in named)
 

@@ -27,8 +27,8 @@ class Exercise:
     """A problem, its judge, and its metadata.
 
     prompt         messages (a final assistant message is a prefill), or plain text to continue
-    answer_prefix  text that precedes a completion for the judge: the prefill or the beginning of the program
-    answer_suffix  text that follows a completion for the judge, such as the end of a block removed by a stop
+    answer_prefix  text before a completion for the judge: the prefill or the beginning of the program
+    answer_suffix  text after a completion for the judge, such as the end of a block where sampling stopped
     """
 
     id: str
@@ -128,9 +128,9 @@ class RowSuite:
     title       display name
     hub_id      dataset on the Hub, with options that select its rows
     columns     columns that identify its rows
-    recognizes  predicate for rows, which have the columns of all suites, with None in a missing column
+    recognizes  predicate for a row with the columns of all suites; missing columns are None
     read        function that yields the exercises of a table of such rows
-    has_dates   whether its problems have dates, so a window can apply
+    has_dates   whether its problems have dates for a window
     """
 
     name: str
@@ -143,7 +143,7 @@ class RowSuite:
 
 
 def parse_metadata(difficulty: object = None, platform: object = None, day: object = None) -> ProblemMetadata:
-    """Parse the metadata in columns of a row; "" and None mean unknown."""
+    """Parse metadata from the columns of a row; "" and None mean unknown."""
     try:
         published = date.fromisoformat(optional_text(day)[:10])
     except ValueError:
@@ -164,7 +164,7 @@ def make_row_error(table: TableFiles, id: str, error: object) -> CurateError:
 
 
 def read_switch(table: TableFiles, option: str, default: str, alternative: str) -> bool:
-    """Return whether the only option of a table has the value `alternative` instead of `default`.
+    """Return whether the option of a table has the value `alternative`. Without the option, it has `default`.
 
     Raises CurateError for other values and options.
     """

@@ -35,5 +35,5 @@ def test_a_bill_says_what_is_unknown():
 
 @pytest.mark.parametrize("prices", [(-1.0, 0.0), (0.0, -1.0), (float("nan"), 0.0)])
 def test_a_price_below_zero_is_refused(prices):
-    with pytest.raises(ValueError, match="a price is at least 0"):
+    with pytest.raises(ValueError, match="prices must be at least 0"):
         Prices(*prices)

@@ -6,7 +6,7 @@ from statistics import fmean, median
 import pytest
 from scipy.stats import t as student_t
 
-from train.evaluation.statistics.intervals import compute_bootstrap_interval, standard_error
+from train.evaluation.statistics.intervals import compute_bootstrap_interval, compute_standard_error
 
 
 @pytest.mark.parametrize("n", [20, 57])
@@ -24,7 +24,7 @@ def test_the_interval_of_a_mean_holds_as_often_as_stated(n):
 def test_it_is_the_usual_interval_where_there_is_one():
     rng = random.Random(0)
     values = [rng.gauss(1500, 300) for _ in range(60)]
-    usual = student_t.interval(0.95, 59, fmean(values), standard_error(values))
+    usual = student_t.interval(0.95, 59, fmean(values), compute_standard_error(values))
     assert compute_bootstrap_interval(values, fmean, n_resamples=4000) == pytest.approx(usual, abs=6)
 
 

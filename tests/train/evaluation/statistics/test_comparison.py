@@ -18,7 +18,7 @@ from train.evaluation.statistics.comparison import (
     correct_p_values,
     find_best_model,
 )
-from train.evaluation.statistics.intervals import standard_error
+from train.evaluation.statistics.intervals import compute_standard_error
 
 
 @needs_facts
@@ -31,7 +31,8 @@ def test_the_two_published_models_differ_as_published():
     assert Counter(found.differences.values()) == {1.0: 39, -1.0: 13}
     assert round(found.p, 5) == 0.00041
     shares = [[float(problem.n_correct) for problem in model] for model in (preview, mini)]
-    assert round(100 * sqrt(sum(standard_error(values) ** 2 for values in shares)), 2) == 4.22  # if it were unpaired
+    # If it were unpaired.
+    assert round(100 * sqrt(sum(compute_standard_error(values) ** 2 for values in shares)), 2) == 4.22
 
 
 def test_equal_models_do_not_differ():
@@ -52,7 +53,7 @@ def test_one_problem_says_nothing_about_others():
 def test_problems_without_a_verdict_are_left_out_and_counted():
     found = compare(outcomes("1", "x", "0"), outcomes("1", "1", "x"))
     assert (found.n_problems, found.n_unknown, found.difference) == (1, 2, 0)
-    with pytest.raises(CurateError, match="no problem for which both evaluations have a verdict"):
+    with pytest.raises(CurateError, match="No problem has a verdict in both evaluations"):
         compare(outcomes("x"), outcomes("1"))
 
 

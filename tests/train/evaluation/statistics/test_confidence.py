@@ -10,7 +10,7 @@ from train.evaluation.statistics.intervals import (
     compute_difference_interval,
     compute_effective_sample_size,
     compute_solve_rate_interval,
-    standard_error,
+    compute_standard_error,
 )
 
 Z = 1.959963984540054
@@ -126,7 +126,9 @@ def test_the_difference_of_several_samples_has_the_right_coverage(n_problems, me
 def test_with_one_sample_of_each_problem_it_is_bonett_and_prices_interval():
     low, high = compute_difference_interval([-1.0] * 3 + [1.0] * 9 + [0.0] * 28, 1)
     extended = [-1.0] * 4 + [1.0] * 10 + [0.0] * 28
-    assert (low, high) == pytest.approx((6 / 42 - Z * standard_error(extended), 6 / 42 + Z * standard_error(extended)))
+    assert (low, high) == pytest.approx(
+        (6 / 42 - Z * compute_standard_error(extended), 6 / 42 + Z * compute_standard_error(extended))
+    )
 
 
 def test_the_interval_of_a_difference_has_a_width_even_if_no_problem_differs():

@@ -48,10 +48,10 @@ def test_months_begin_the_date():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bits": "11y0"}, "abc365_d: bits may contain only 0, 1 and x, not 'y'"),
+        ({"bits": "11y0"}, "abc365_d: bits must contain only 0, 1 and x, not 'y'"),
         ({"bits": "110"}, "one value for each sample, but they have 3, 4 and 4"),
         ({"bits": None}, "abc365_d: bits is missing or is not of type str"),
-        ({"cut_off": "00x1"}, "abc365_d: cut_off may contain only 0 and 1"),
+        ({"cut_off": "00x1"}, "abc365_d: cut_off must contain only 0 and 1"),
         ({"tokens": [1, 2, 3, -1]}, "tokens must be integers >= 0"),
         ({"tokens": [1, 2, 3, True]}, "tokens must be integers >= 0"),
         ({"facts": {"date": "2024-08-03T00:00:00"}}, "date must be a day such as 2024-08-03"),

@@ -105,14 +105,14 @@ def test_generated_tests_are_added_where_the_official_ones_are_not_complete(read
     lonely = short | {"id": "901/B"}
     rows = (open_r1_row(), short, lonely)
     assert [one.id for one in read(*rows)] == ["codeforces/1971/A"]
-    assert "2 problems are left out: they lack the generated tests, which ?generated=FOLDER names" in caplog.text
+    assert "2 problems are excluded: they lack the generated tests, which ?generated=FOLDER names" in caplog.text
     generated(tmp_path / "generated_tests", 900, ("900/A", "1", "1"), ("900/B", "20 30\n", "50\n"))
     for folder in (tmp_path, tmp_path / "generated_tests"):
         both, whole = read(*rows, options=f"?generated={folder}")
         assert (both.id, both.metadata.tests_source) == ("codeforces/900/B", "official+generated")
         assert [case.input for case in both.judge.suite.cases] == ["1 2\n", "20 30\n"]
         assert (whole.metadata.tests_source, len(whole.judge.suite.cases)) == ("official", 2)
-    assert "1 problems are left out: they have no generated tests" in caplog.text
+    assert "1 problems are excluded: they have no generated tests" in caplog.text
     (tmp_path / "generated_tests" / "test_cases_0901.parquet").write_text("no tables")
     with pytest.raises(CurateError, match=r"test_cases_0901.parquet cannot be read as generated tests"):
         read(*rows, options=f"?generated={tmp_path}")
@@ -131,7 +131,7 @@ def test_generated_tests_are_added_where_the_official_ones_are_not_complete(read
 )
 def test_problems_that_cannot_be_judged_are_left_out_and_counted(read, caplog, changes, reason):
     assert [one.id for one in read(open_r1_row(), open_r1_row("1971/B", **changes))] == ["codeforces/1971/A"]
-    assert f"1 problems are left out: they {reason}" in caplog.text
+    assert f"1 problems are excluded: they {reason}" in caplog.text
 
 
 def test_a_problem_of_two_contests_has_both_in_its_id(read):
