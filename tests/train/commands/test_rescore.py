@@ -94,7 +94,7 @@ def test_problems_that_the_other_rows_lack_are_left_out_and_counted(result, tmp_
     shutil.copy(some, tmp_path / "lcb" / "test.jsonl")
     done = rescore(result)
     assert done.exit_code == 1
-    assert "does not have livecodebench/a, livecodebench/c. Is it the same file?" in done.output
+    assert "does not have livecodebench/a, livecodebench/c. Restore the rows that were evaluated." in done.output
     assert result.read_bytes() == before
     none = write_jsonl(tmp_path / "none.jsonl", [livecodebench_row("z", "Task z.")])
     done = rescore(result, "--suite", f"lcb={none}")

@@ -41,7 +41,7 @@ def test_a_folder_gives_its_results_and_nothing_else(tmp_path):
     inside = tmp_path / "inside"
     inside.mkdir()
     (inside / "other.json").write_text("{}")
-    with pytest.raises(CurateError, match="has no result"):
+    with pytest.raises(CurateError, match="contains no result"):
         read_results((inside,))
     of_bits(inside / "b.json", "1")
     of_bits(inside / "a.json", "0")

@@ -182,7 +182,7 @@ def test_both_forms_of_humaneval_plus_are_judged_alike(tmp_path, box, row):
     [
         (humaneval_plus_row(plus_input=3), r"HumanEval/0 cannot be read \(plus_input is not a list of lists"),
         (humaneval_plus_row(atol=None), r"HumanEval/0 cannot be read \(atol is not a number"),
-        (mbpp_plus_row(3, base_input=[], plus_input={}), r"Mbpp/3 cannot be read \(it has no inputs"),
+        (mbpp_plus_row(3, base_input=[], plus_input={}), r"Mbpp/3 cannot be read \(the task has no inputs"),
         (mbpp_plus_row(2, base_input=[[1, 2]]), r"Mbpp/2 cannot be read \(base_input has malformed arguments"),
         (humaneval_plus_hub_row(test="def assertion(out, exp, atol): pass"), "the test program has no inputs"),
         (
