@@ -15,8 +15,8 @@ class GpuCost:
     """The cost of the GPU time of sampling.
 
     seconds              wall time, for which all GPUs are rented
-    n_samples            samples in this time
-    samples_per_problem  samples of each problem
+    n_samples            number of samples generated in this time
+    samples_per_problem  number of samples of each problem
     """
 
     price: GpuPrice

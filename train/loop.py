@@ -73,7 +73,7 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
             )
         )  # fmt: skip
         metrics = _open_metrics(config, run, stack)
-        progress = _restore(config, run, learner, metrics, prompts.digest)
+        progress = _restore_progress(config, run, learner, metrics, prompts.digest)
         submit: SubmitForReward = rewards.submit
         if reward_training:
             reward_training.restore(progress.step)
@@ -98,7 +98,7 @@ def replay(config: Config, recorded: Path, run: Path, *, report: StepCallback = 
         if learner is None:
             return
         metrics = _open_metrics(config, run, stack)
-        progress = _restore(config, run, learner, metrics, dataset_digest="")
+        progress = _restore_progress(config, run, learner, metrics, dataset_digest="")
         timeline = Timeline(run, after_seconds=progress.seconds)
         pipeline = ReplayPipeline(recorded, config.optimizer.minibatches, step=progress.step)
         Trainer(config, run, learner, pipeline, (), metrics, timeline, report, progress).run()
@@ -124,7 +124,9 @@ def _open_learner(config: Config) -> Iterator[tuple[Learner | None, ExitStack]]:
         yield None if learner.rank else learner, stack
 
 
-def _restore(config: Config, run: Path, learner: Learner, metrics: MetricsLog, dataset_digest: str) -> RunProgress:
+def _restore_progress(
+    config: Config, run: Path, learner: Learner, metrics: MetricsLog, dataset_digest: str
+) -> RunProgress:
     """Load the newest checkpoint, if any, delete the metrics of later steps, and return the progress.
 
     dataset_digest: digest of the prompt dataset; empty for a replay
@@ -238,9 +240,9 @@ class Trainer:
             for step in range(self._last_progress.step + 1, self._config.run.steps + 1):
                 self._evaluations.collect()
                 if self._pending_checkpoint is not None and self._pending_checkpoint.done():
-                    self._finish_saving()  # raises an error such as ENOSPC now instead of at the next checkpoint
+                    self._finish_checkpoint()  # raises an error such as ENOSPC now instead of at the next checkpoint
                 self._make_step(step)
-            self._finish_saving()
+            self._finish_checkpoint()
             self._learner.save_pretrained(self._folder / model_card.MODEL_FOLDER)
             self._evaluations.finish()
             model_card.write(self._folder)
@@ -326,7 +328,7 @@ class Trainer:
         self._last_progress = self._build_progress(step, metrics["num_tokens"])
         self._report(step, metrics)
         if step == self._config.run.steps or step % self._config.run.checkpoint_steps == 0:
-            self._save()
+            self._begin_checkpoint()
 
     def _update_weights(self, step: int, minibatches: Sequence[Sequence[Group]]) -> list[dict[str, float]]:
         if self._step_of_weights != step and self._last_progress.step > self._saved_step:
@@ -370,20 +372,20 @@ class Trainer:
             sampled_ahead=tuple(ahead),
         )
 
-    def _save(self, *, from_snapshot: bool = False) -> None:
+    def _begin_checkpoint(self, *, from_snapshot: bool = False) -> None:
         """Begin to write a checkpoint in the background.
 
         from_snapshot: whether to write the learner's snapshot instead of its current state
         """
         with self._timeline.record_part(self._last_progress.step, "checkpoint"):
-            self._finish_saving()
+            self._finish_checkpoint()
             save_learner = partial(self._learner.save_state, from_snapshot=from_snapshot)
             self._pending_checkpoint = checkpoint.save(
                 self._folder, self._last_progress, save_learner, keep=self._config.run.keep
             )
         self._saved_step = self._last_progress.step
 
-    def _finish_saving(self) -> None:
+    def _finish_checkpoint(self) -> None:
         """Wait for the pending checkpoint. Raises CheckpointError if it fails."""
         checkpoint_future, self._pending_checkpoint = self._pending_checkpoint, None
         if checkpoint_future is not None:
@@ -393,7 +395,7 @@ class Trainer:
     def _save_after_failure(self, error: BaseException) -> None:
         """Save the last complete step, from the learner's snapshot if the next step changed the weights."""
         try:
-            self._finish_saving()
+            self._finish_checkpoint()
         except CheckpointError as failure:
             log.warning("%s", failure)
             return
@@ -404,8 +406,8 @@ class Trainer:
             return
         try:
             with defer_interrupts():
-                self._save(from_snapshot=self._step_of_weights != self._last_progress.step)
-                self._finish_saving()
+                self._begin_checkpoint(from_snapshot=self._step_of_weights != self._last_progress.step)
+                self._finish_checkpoint()
         except RunError as failure:
             log.warning("step %d is not saved: %s", self._last_progress.step, failure)
 

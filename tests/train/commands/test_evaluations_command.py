@@ -69,7 +69,7 @@ def test_an_api_that_stays_busy_loses_no_contest(tmp_path):
         api.troubles = [BUSY] * 6
         done = run(api, "--contests", "1971,1972", "--out", out)
         assert done.exit_code == 1
-        assert "did not respond in 6 attempts (HTTP 503 without JSON). Type the same command again" in done.output
+        assert "did not respond in 6 attempts (HTTP 503 without JSON). Run the same command again" in done.output
         assert [contest.id for contest in read_contests(out)] == [1971]
         assert run(api, "--contests", "1971,1972", "--out", out).exit_code == 0
     gone = run(api, "--contests", 1973, "--out", out)

@@ -14,7 +14,7 @@ from curate_command import curate
 from source_rows import write_jsonl
 
 from train.evaluation.codeforces.contests import get_default_contests_path, read_contests
-from train.evaluation.codeforces.rating import load_deepcoder_2024, rate_model
+from train.evaluation.codeforces.rating import load_deepcoder_percentiles, rate_model
 from train.evaluation.results.result import read_result
 from train.evaluation.statistics.outcomes import ProblemMetadata, ProblemOutcomes
 
@@ -93,7 +93,7 @@ def test_canned_answers_have_the_rating_that_their_verdicts_are_worth(evaluated)
         ProblemOutcomes(id, ProblemMetadata(), (False,) * (K - n) + (True,) * n, (0,) * K, (False,) * K)
         for id, n in right.items()
     ]
-    expected = rate_model(outcomes, read_contests(folder / "contests.parquet"), load_deepcoder_2024())
+    expected = rate_model(outcomes, read_contests(folder / "contests.parquet"), load_deepcoder_percentiles())
     assert (
         f"Codeforces rating {expected.rating:.0f} ({expected.low:.0f}-{expected.high:.0f}) over 2 contests" in printed
     )

@@ -71,7 +71,7 @@ class Contest:
         scores: Sequence[tuple[float, float]],
         old_ratings: Sequence[int],
     ) -> Self:
-        """Build a contest from unsorted scores and ratings. Raises CurateError unless they are equally many."""
+        """Build a contest from unsorted scores and ratings. Raises CurateError if their numbers differ."""
         if len(scores) != len(old_ratings):
             raise CurateError(
                 f"Contest {id} has {len(scores)} scores but {len(old_ratings)} ratings. Fetch the contest again."

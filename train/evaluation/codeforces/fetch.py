@@ -115,7 +115,7 @@ class ApiClient:
                 return content
             log.info("%s/%s: %s", self._client.url, path, retry_reason)
         raise CurateError(
-            f"{self._client.url} did not respond in {_MAX_ATTEMPTS} attempts ({retry_reason}). Type the same command "
+            f"{self._client.url} did not respond in {_MAX_ATTEMPTS} attempts ({retry_reason}). Run the same command "
             "again later."
         )
 

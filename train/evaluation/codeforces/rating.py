@@ -77,8 +77,8 @@ class PercentileTable:
 
 
 @cache
-def load_deepcoder_2024() -> PercentileTable:
-    """Return DeepCoder's table of 89,352 users in 2024; see SOURCES.md."""
+def load_deepcoder_percentiles() -> PercentileTable:
+    """Load DeepCoder's percentile table of 89,352 users in 2024; see SOURCES.md."""
     n_users = json.loads(_RATINGS_2024.read_text())
     return PercentileTable.from_counts("ratings_2024 (DeepCoder)", {int(rating): n for rating, n in n_users.items()})
 
@@ -354,7 +354,7 @@ def rate_evaluation(
     source = describe_tests_source(problems) or "unknown"  # of all problems, including those outside these contests
     return (
         replace(
-            rate_model(rated_problems, contests, load_deepcoder_2024(), seed=seed),
+            rate_model(rated_problems, contests, load_deepcoder_percentiles(), seed=seed),
             tests_source=source,
             is_upper_bound=_EXAMPLES in source,
             attempts=max(len(problem.correct) for problem in problems),
@@ -363,7 +363,7 @@ def rate_evaluation(
 
 
 def _group_by_contest(problems: Sequence[ProblemOutcomes]) -> dict[tuple[int, str], ProblemOutcomes]:
-    """Map (contest, index) to the problem there. A primary key takes precedence over the other keys of problems."""
+    """Map each (contest, index) to its problem. A problem's primary key precedes other problems' further keys."""
     keys = [parse_problem_keys(problem.id) for problem in problems]
     rated_problems = {own[0]: problem for own, problem in zip(keys, problems, strict=True) if own}
     for others, problem in zip(keys, problems, strict=True):

@@ -44,7 +44,7 @@ FLOAT_TOLERANCE = 1e-6
 _RELATIVE_TOLERANCE = 1e-7
 _MAX_COMPARED = 10_000_000  # maximum size of an array that numpy may broadcast from two shapes
 _UNEQUAL_MARKS = ("NaN", '{"o"')  # substrings of encodings whose values equal nothing, not even themselves
-Tree = Any  # JSON encoding of a value; see sandbox_runner.encode
+Tree = Any  # JSON value that encodes a Python value; see sandbox_runner.encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class CallJudge:
     preamble      code that runs before the program, such as imports; empty: none
     extraction    rule that extracts the program: one of extraction.RULES
     prompt        beginning of the program in the prompt; empty: none
-    call_seconds  CPU seconds of each call
+    call_seconds  CPU time limit of each call
     """
 
     parts: tuple[tuple[str, Reference], ...]
@@ -114,7 +114,7 @@ def find_first_mismatch(
 
     entry_point  name of the function, which may have its own rule
     tolerance    absolute tolerance of the task; 0: none
-    inputs       lists of arguments, each as JSON of its encoding
+    inputs       argument list of each call, as JSON (see sandbox_runner.encode)
     """
     for index, (output, expected_output) in enumerate(zip(outputs, expected, strict=False)):
         if entry_point not in _OWN_RULES and _is_identical(output, expected_output):

@@ -98,9 +98,9 @@ def run_calls(
 
     programs     source texts, executed in order, that define the function
     entry_point  name of the function
-    inputs       lists of arguments, each as JSON of its encoding
-    limits       CPU seconds of each call; 0: no limit
-    max_seconds  CPU seconds of all calls together
+    inputs       argument list of each call, as JSON (see sandbox_runner.encode)
+    limits       CPU time limit of each call in seconds; 0: no limit
+    max_seconds  CPU time limit of all calls together
 
     Raises SandboxError.
     """
@@ -158,7 +158,7 @@ def _classify_failure(line: bytes, result: RunResult) -> Verdict:
 class Reference:
     """A correct program, and the inputs of its calls.
 
-    inputs: lists of arguments, each as JSON of its encoding (see sandbox_runner.py)
+    inputs: argument list of each call, as JSON (see sandbox_runner.encode)
     """
 
     program: str

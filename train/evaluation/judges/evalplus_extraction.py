@@ -26,7 +26,7 @@ from itertools import accumulate
 
 MAX_CHARS = 1 << 22  # maximum number of characters to parse for one completion, which takes 3 to 12 seconds
 _PARSE_CHARS = 100  # fixed cost of a parse, in characters
-_FAILURE_SHARE = 16  # divisor of the cost of the characters after a parse error
+_FAILURE_SHARE = 16  # cost divisor for the characters after a parse error
 _GROWTH_FACTOR = 8  # factor by which the number of lines grows from one parse to the next
 _MAX_LINE_CHARS = 10_000  # maximum length of a line searched for a parsable end
 _WORD = re.compile(r"\b[^\W\d]")

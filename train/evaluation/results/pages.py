@@ -69,14 +69,14 @@ def write_pages(board: Leaderboard, folder: Path) -> list[str]:
             exercises = load_result(result).exercises
         except CurateError as error:
             failures.append(f"the pages of {result.path} have no prompts: {error}")
-        _write_result(result, samples, exercises, folder / str(number))
+        _write_result_pages(result, samples, exercises, folder / str(number))
         links[cell] = f"{number}/{INDEX}"
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / INDEX, render_leaderboard(board, links))
     return failures
 
 
-def _write_result(result: Result, samples: Path, exercises: Mapping[str, Exercise], folder: Path) -> None:
+def _write_result_pages(result: Result, samples: Path, exercises: Mapping[str, Exercise], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"{number}.html" for number in range(1, len(result.outcomes) + 1)]
     for index, (problem, records) in enumerate(_iterate_problems(result, samples)):

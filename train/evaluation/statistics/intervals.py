@@ -89,7 +89,7 @@ Item = TypeVar("Item")
 def compute_bootstrap_interval(
     items: Sequence[Item], estimate: Callable[[Sequence[Item]], float], *, n_resamples: int, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the 95% confidence interval of an estimate, reproducible by the seed.
+    """Return the 95% bootstrap interval of an estimate; the same seed gives the same interval.
 
     items        at least two items of a random sample, such as problems or contests
     n_resamples  number of resamples

@@ -255,15 +255,15 @@ def restore_types(task_number: int, arguments: Arguments) -> Arguments:
     return arguments if change is None else list(change(arguments))
 
 
-def _convert_items(change: Converter) -> Converter:
+def _make_items_converter(change: Converter) -> Converter:
     return lambda items: [change(item) for item in items]
 
 
-def _convert_to_tuple(change: Converter) -> Converter:
+def _make_tuple_converter(change: Converter) -> Converter:
     return lambda items: tuple(change(item) for item in items)
 
 
-def _convert_argument(index: int, change: Converter) -> Converter:
+def _make_argument_converter(index: int, change: Converter) -> Converter:
     return lambda items: [change(item) if number == index else item for number, item in enumerate(items)]
 
 
@@ -274,17 +274,20 @@ def _convert_lists(item: Any) -> Any:
 
 # Conversions of a call's arguments, with the task numbers of each.
 _TASKS: list[tuple[Converter, str]] = [
-    (_convert_items(tuple), "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809"),
-    (_convert_items(_convert_items(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
-    (_convert_items(_convert_to_tuple(tuple)), "259 401 445"),
-    (_convert_items(_convert_to_tuple(lambda item: tuple(item) if isinstance(item, list) else item)), "278"),
-    (_convert_items(_convert_lists), "580 615 791"),
-    (_convert_argument(0, _convert_items(tuple)), "75 413 444 753"),
-    (_convert_argument(0, tuple), "250 307 405 446 617 720 763 808"),
-    (_convert_argument(1, tuple), "106 750"),
-    (_convert_argument(0, _convert_items(lambda item: set(item) if item else {})), "115"),
-    (_convert_argument(0, lambda table: {key: tuple(value) for key, value in table.items()}), "722"),
-    (_convert_argument(0, complex), "252"),
+    (
+        _make_items_converter(tuple),
+        "2 116 132 143 222 261 273 394 399 421 424 429 470 560 579 596 616 630 726 740 744 809",
+    ),
+    (_make_items_converter(_make_items_converter(tuple)), "63 64 70 94 120 237 272 299 400 409 417 438 473 614 780"),
+    (_make_items_converter(_make_tuple_converter(tuple)), "259 401 445"),
+    (_make_items_converter(_make_tuple_converter(lambda item: tuple(item) if isinstance(item, list) else item)), "278"),
+    (_make_items_converter(_convert_lists), "580 615 791"),
+    (_make_argument_converter(0, _make_items_converter(tuple)), "75 413 444 753"),
+    (_make_argument_converter(0, tuple), "250 307 405 446 617 720 763 808"),
+    (_make_argument_converter(1, tuple), "106 750"),
+    (_make_argument_converter(0, _make_items_converter(lambda item: set(item) if item else {})), "115"),
+    (_make_argument_converter(0, lambda table: {key: tuple(value) for key, value in table.items()}), "722"),
+    (_make_argument_converter(0, complex), "252"),
     (lambda arguments: [float(arguments[0]), complex(arguments[1])], "124"),
 ]
 _CHANGES = {int(number): change for change, numbers in _TASKS for number in numbers.split()}

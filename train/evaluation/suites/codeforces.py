@@ -249,7 +249,7 @@ def _format_examples(examples: Sequence[Case]) -> str:
 
 
 def _parse_examples(encoded: object) -> tuple[Case, ...]:
-    """Parse tests from a list or JSON text of pairs, or of objects with input and output."""
+    """Parse tests: a list, or its JSON text, of (input, output) pairs or of objects with input and output."""
     tests = parse_json_or_literal(encoded, "tests") if isinstance(encoded, str) else encoded
     if not isinstance(tests, list) or not tests:
         raise ParseError("it has no tests")

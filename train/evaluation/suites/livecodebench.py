@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _ERRATA, _LEAVE_OUT = "errata", "leave-out"  # option of the suite, and its only value
 
-# Ids or titles of the problems in LiveCodeBench's list of errata (ERRATA.md), whose tests reject correct programs.
+# Ids or titles of problems in LiveCodeBench's ERRATA.md; their tests reject correct programs.
 ERRATA = frozenset(
     # problems with several correct answers
     "abc311_c abc326_d abc327_b abc333_e abc343_a abc343_e abc362_c arc185_c find-words-containing-character "

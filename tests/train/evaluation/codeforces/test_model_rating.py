@@ -13,13 +13,13 @@ from train.evaluation.codeforces.rating import (
     PercentileTable,
     compute_score_probabilities,
     compute_wrong_attempt_probabilities,
-    load_deepcoder_2024,
+    load_deepcoder_percentiles,
     rate_contest,
     rate_model,
     rate_scores,
 )
 
-TABLE = load_deepcoder_2024()
+TABLE = load_deepcoder_percentiles()
 
 
 def all_orders(bits):

@@ -10,7 +10,13 @@ from made_outcomes import outcome
 from curate.errors import CurateError
 from curate.json_records import from_json, to_json
 from train.evaluation.codeforces.contests import ContestProblem, get_default_contests_path, write_contests
-from train.evaluation.codeforces.rating import Rating, find_contests, load_deepcoder_2024, rate_evaluation, rate_model
+from train.evaluation.codeforces.rating import (
+    Rating,
+    find_contests,
+    load_deepcoder_percentiles,
+    rate_evaluation,
+    rate_model,
+)
 
 ROUNDS = [with_points(1000.0, 2000.0, id=id) for id in (1971, 1972, 1973)]
 BITS = {"1971/A": "1111", "1971/B": "0110", "1972/A": "0011", "1973/A": "1000", "1973/B": "0000"}
@@ -35,7 +41,7 @@ def test_with_standings_a_model_is_rated_by_contests():
     outcomes = [solved(id, bits) for id, bits in BITS.items()]
     found = rate(outcomes, ROUNDS)
     expected = rate_model(
-        [replace(one, id=id) for id, one in zip(BITS, outcomes, strict=True)], ROUNDS, load_deepcoder_2024()
+        [replace(one, id=id) for id, one in zip(BITS, outcomes, strict=True)], ROUNDS, load_deepcoder_percentiles()
     )
     assert found == to_json(expected)
     assert (found["by"], found["attempts"]) == ("contests", 4)
