@@ -212,8 +212,8 @@ class ProgramLimitsConfig:
     memory_mb: int = 0  # 0: the memory of the machine, or of our cgroup
     wall_seconds: float = 0.0  # in training, reward.max_test_seconds applies as well
     processes: int = 0  # 0: 4096
-    output_kb: int = 0  # output of a program
-    disk_mb: int = 0  # size of /tmp, which is kept in memory
+    output_kb: int = 0  # maximum output of a program
+    disk_mb: int = 0  # size of /tmp, a file system in memory
 
 
 @dataclass(frozen=True, slots=True)

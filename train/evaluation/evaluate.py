@@ -170,7 +170,7 @@ class EvaluationResult:
 
     @property
     def n_no_code(self) -> int:
-        """Return the number of complete samples without a program, or without a final answer."""
+        """Return the number of samples, except truncated ones, without a program or final answer."""
         return count_without_program(self.summary.verdicts)
 
     def compute_metrics(self) -> dict[str, float]:

@@ -46,7 +46,7 @@ class ContestProblem:
 class Contest:
     """A rated contest.
 
-    type         rules by Codeforces' name: "CF", "ICPC" or "IOI"
+    type         Codeforces' name of the rules: "CF", "ICPC" or "IOI"
     start        first day of the contest
     scores       points and penalty of each rated participant, the best first
     old_ratings  participants' ratings before the contest, in descending order; 0 for newcomers

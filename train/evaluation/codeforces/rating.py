@@ -142,7 +142,7 @@ def rate_scores(contest: Contest, scores: Iterable[Score]) -> dict[Score, int]:
 
 
 class _SeedTable:
-    """The seed (expected rank) of a participant by rating, against the participants of a contest."""
+    """The expected rank (seed) of each rating among the participants of a contest."""
 
     def __init__(self, old_ratings: tuple[int, ...]) -> None:
         self._lowest, self._highest = old_ratings[-1], old_ratings[0]

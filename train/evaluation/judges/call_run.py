@@ -146,7 +146,7 @@ def _parse_output(line: bytes) -> CallOutput | None:
 
 
 def _classify_failure(line: bytes, result: RunResult) -> Verdict:
-    """Return the verdict for a run that ended early, by the sandbox's outcome or by the error line."""
+    """Determine the verdict for a run that ended early, from the sandbox's outcome or the error line."""
     if result.outcome in _VERDICT_OF_OUTCOME:
         return _VERDICT_OF_OUTCOME[result.outcome]
     if result.outcome is Outcome.SIGNALLED and result.exit_code == -SIGPROF:

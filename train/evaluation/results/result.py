@@ -82,7 +82,7 @@ def compute_cost(tokens: TokenCounts, prices: Prices) -> float | None:
 
 
 def count_without_program(verdicts: Mapping[str, int]) -> int:
-    """Return the number of complete samples without a program, or without a final answer."""
+    """Return the number of samples, except truncated ones, without a program or final answer."""
     return verdicts.get(NO_CODE, 0) + verdicts.get(NO_ANSWER, 0)
 
 

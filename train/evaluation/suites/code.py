@@ -272,7 +272,7 @@ def _convert_lists(item: Any) -> Any:
     return tuple(map(_convert_lists, item)) if isinstance(item, list) else item
 
 
-# Conversions of a call's arguments, with the task numbers of each.
+# Each converter of a call's arguments, with the numbers of its tasks.
 _TASKS: list[tuple[Converter, str]] = [
     (
         _make_items_converter(tuple),

@@ -145,7 +145,7 @@ _TEMPLATES = {
 
 
 def _recognizes(row: Row) -> bool:
-    """Return whether CRUXEval can read a row. The input is empty for functions without arguments."""
+    """Return whether CRUXEval can read a row. The input may be empty, for a function without arguments."""
     return (
         bool(row["id"] and row["code"] and row["output"]) and row["input"] is not None and "def f(" in str(row["code"])
     )
