@@ -87,8 +87,8 @@ class SampleFile:
         suite      name of the suite; empty with --data
         overrides  the user's values of window, k and extraction
 
-        Raises CurateError if the protocol does not cover the suite, or for completions of a suite without programs that
-        begin with the prompt.
+        Raises CurateError if the protocol does not cover the suite, or if the file has completions but the suite's
+        prompts do not begin a program.
         """
         is_completion = self.field == _COMPLETION
         suites = [name for form in COMPLETION_FORMS if form.begins_program for name in form.suites]
@@ -165,7 +165,7 @@ def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:
     extraction: the user's extraction rule; None: no choice. In LiveCodeBench's files, a rule other than `whole` selects
     the completions instead of the programs
 
-    Raises CurateError with the location of an invalid sample, and if there are none.
+    Raises CurateError for an invalid sample, with its location, and for a file without samples.
     """
     fields = (_OUTPUTS, *_FIELDS) if extraction not in (None, _WHOLE) else _FIELDS
     texts: dict[str, list[str]] = {}
