@@ -133,10 +133,10 @@ def test_the_table_says_how_each_result_was_measured(show, world):
 
 def test_a_long_answer_is_cut_in_the_middle():
     long = "a" * 50_000 + "b" * 100_000
-    shown = pages._shorten(long)
+    shown = pages._omit_middle(long)
     assert len(shown) < 81_000
     assert shown.startswith("a" * 20_000 + "\n\n[... 70,000 characters are left out ...]\n\nb")
-    assert pages._shorten(long[:80_000]) == long[:80_000]
+    assert pages._omit_middle(long[:80_000]) == long[:80_000]
 
 
 def test_answers_without_their_rows_are_shown_without_prompts(world, tmp_path):
