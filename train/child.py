@@ -124,7 +124,7 @@ def _end_with_parent() -> None:
         pass
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
-    os._exit(1)  # without cleanup, since an engine may be in a long step
+    os._exit(1)  # without cleanup: the main thread may be in a long engine step
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ class _Simulation:
         self._engines = [SimulatedEngine(layout.engine) for _ in range(layout.engines)]
         self._engine_events = [0] * layout.engines  # number of each engine's next event
         self._groups: dict[int, _Group] = {}  # dispatched groups, neither trained on nor rejected
-        self._trainable: list[tuple[int, int]] = []  # (start version, number) of each trainable group
+        self._trainable: list[tuple[int, int]] = []  # (start version, group number) of each trainable group
         self._n_dispatched = 0  # number of dispatched groups
         self._n_trained = 0  # number of batches taken for training
         self._engines_are_full = False

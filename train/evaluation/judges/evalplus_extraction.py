@@ -153,7 +153,7 @@ class _ParseFailure:
 
 
 class _Runs:
-    """The runs of lines that parse, by first line."""
+    """The longest runs of lines that parse as Python, by their first line."""
 
     def __init__(self, lines: list[str]) -> None:
         self.left = MAX_CHARS

@@ -350,7 +350,7 @@ def _build_generated_path(row: Row, folder: Path) -> Path:
     return folder / f"test_cases_{parse_problem_key(str(row['id']))[0]:04d}.parquet"
 
 
-@lru_cache(maxsize=1)  # all problems of a file are consecutive
+@lru_cache(maxsize=1)  # one file suffices, because its problems are consecutive
 def _read_generated_rows(path: Path) -> dict[str, list[Row]]:
     import pyarrow as pa
     import pyarrow.parquet as pq

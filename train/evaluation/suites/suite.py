@@ -164,7 +164,7 @@ def make_row_error(table: TableFiles, id: str, error: object) -> CurateError:
 
 
 def read_switch(table: TableFiles, option: str, default: str, alternative: str) -> bool:
-    """Return whether the option of a table has the value `alternative`. Without the option, it has `default`.
+    """Return whether the option has the value `alternative`; an absent option has the value `default`.
 
     Raises CurateError for other values and options.
     """
