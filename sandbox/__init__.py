@@ -95,7 +95,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    # On first use, since zygotes import this package too, and their size slows down each fork.
+    # Modules load on first use: zygotes import this package too, and a larger zygote forks more slowly.
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

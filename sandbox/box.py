@@ -23,21 +23,22 @@ class Sandbox(Closeable):
     backend        name of the backend, a file of sandbox/backends, which defines further keywords
     isolation      "full": isolate programs by namespaces or, if the machine does not permit them, by Landlock;
                    otherwise raise BackendUnavailable. "best-effort": if the machine permits neither, log a warning and
-                   judge without isolation, so that submissions can read expected outputs. See `level`
+                   judge without isolation; submissions can then read expected outputs. See `level`
     seed           seed of hash order and `random`, for repeatable runs. None: random, but the programs of one worker
                    share the hash seed
-    max_limits     upper bounds to which limits are clamped, with one logged warning for each kind. Every field counts,
-                   including defaults; cpu_seconds=None means the same as wall_seconds, and budget_seconds=None means
-                   no bound. None: the machine's memory, and 4,096 processes
+    max_limits     upper bounds of limits, one per field. Higher limits are clamped, with one logged warning per field.
+                   Fields that you omit have the defaults of Limits, which are bounds, too; cpu_seconds=None means the
+                   same as wall_seconds, and budget_seconds=None no bound. None: the machine's memory, and 4,096
+                   processes
     packages       packages that programs can import besides the standard library and numpy, such as "pandas" or
-                   "scipy>=1.11", with their dependencies. They must be installed on the machine that runs programs,
-                   which holds a read-only copy in memory
+                   "scipy>=1.11", with their dependencies. They must be installed on the machine that runs programs;
+                   it keeps a read-only copy in memory
     packages_from  folder of the packages (`pip install --target`); by default the environment of this process
-    modules        the caller's modules: name -> trusted source, executed once, before the first program. Only for the
-                   backends local and docker; less than 100 KB
+    modules        modules that programs can import: name -> trusted source, less than 100 KB together. They are
+                   executed before any program. Only for the backends local and docker
 
-    A run starts once its memory limit fits into the memory that the limits of running programs leave free. The total is
-    the memory of the machine or, if lower, of this process's cgroup.
+    A run waits until the memory limits of all concurrent runs together fit into the memory of the machine or, if lower,
+    the memory limit of this process's cgroup.
 
     Raises BackendUnavailable if the backend cannot start with these options, and ValueError for invalid parameters.
     """
@@ -72,7 +73,7 @@ class Sandbox(Closeable):
 
     @property
     def workers(self) -> int:
-        """The number of programs that run concurrently."""
+        """The maximum number of concurrent programs."""
         return self._backend.workers
 
     @property

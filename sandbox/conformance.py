@@ -36,7 +36,7 @@ class ConformanceCheck:
 class CheckResult:
     """The result of a check.
 
-    passed  whether the property holds; None without a compiler for the program
+    passed  whether the property holds; None if the backend has no compiler for the program
     actual  the actual verdict, with details
     """
 
@@ -87,7 +87,7 @@ def _expect_ruling(name: str, source: str, checker: str, referee: Referee, expec
 def _expect_assertion(
     name: str, source: str, expected: Verdict, *, statements: bool, limits: Limits = _LIMITS
 ) -> ConformanceCheck:
-    """Return a check with a Python test: statements, or a call."""
+    """Return a check by an assertion suite, whose only test consists of statements or is a call."""
     case = Case("assert double(3) == 6", "") if statements else Case("double(3)", "6")
     assertions = Assertions(("double",), given="TWO = 2", setup="import unittest" if statements else "")
     suite = Suite([case], checker=PYTHON, limits=limits, assertions=assertions)
@@ -103,9 +103,9 @@ def _expect_assertions(name: str, source: str, expected: Verdict, limits: Limits
 
 
 def _expect_denial(name: str, attempt: str) -> ConformanceCheck:
-    """Return a check with an attack that must fail.
+    """Return a check that an attack fails.
 
-    attempt   an expression that is true if the attack succeeds, and otherwise false or raises
+    attempt   an expression that is true if the attack succeeds; otherwise it is false or raises
     """
     source = (
         "import ctypes, os, socket\n"
@@ -119,14 +119,16 @@ def _expect_denial(name: str, attempt: str) -> ConformanceCheck:
     return ConformanceCheck(name, Program(source), suite, frozenset(Verdict) - {Verdict.ACCEPTED})
 
 
-_SUM = Referee(  # accepts two numbers whose sum is the input
+# Accepts two numbers whose sum is the input.
+_SUM = Referee(
     Program(
         "import sys\ngiven, answer, output = (open(name).read().split() for name in sys.argv[1:])\n"
         "print(int(sum(map(int, output)) == int(given[0]) == sum(map(int, answer))))"
     ),
     RefereeConvention.PRINTED,
 )
-_GUESSING_GAME = Referee(  # replies to each guess whether its input is greater or less
+# Replies to each guess: "more" if the secret number, its input, is greater, and "less" otherwise.
+_GUESSING_GAME = Referee(
     Program(
         "import sys\nsecret = int(open(sys.argv[1]).read())\nfor line in sys.stdin:\n"
         "    if int(line) == secret: sys.exit(0)\n    print('more' if int(line) < secret else 'less', flush=True)\n"
@@ -135,7 +137,7 @@ _GUESSING_GAME = Referee(  # replies to each guess whether its input is greater 
 )
 
 CHECKS: tuple[ConformanceCheck, ...] = (
-    # Correct programs are accepted.
+    # Correct programs, with the verdict accepted.
     *(
         _expect_output(
             f"a {name} program", languages.load(name).SELF_TEST, ("3 4\n", "7\n"), ("-1 1\n", "0\n"), language=name
@@ -173,7 +175,7 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         Verdict.ACCEPTED,
     ),
     *_expect_assertions("a correct function in", "def double(x): return TWO * x", Verdict.ACCEPTED),
-    # Failing programs get the right verdict.
+    # Incorrect programs, each with its own verdict.
     *_expect_assertions("a wrong function in", "def double(x): return x", Verdict.WRONG_ANSWER),
     _expect_assertion("no function for", "def single(x): return x", Verdict.RUNTIME_ERROR, statements=False),
     *_expect_assertions("an exit from", "def double(x): raise SystemExit(0)", Verdict.RUNTIME_ERROR),
@@ -205,14 +207,14 @@ CHECKS: tuple[ConformanceCheck, ...] = (
     ),
     _expect_probe("too much output", "dodge/outputs/flood-of-256-mb/stdin", Verdict.OUTPUT_LIMIT),
     _expect_output(
-        "a system call for attackers",
+        "a forbidden system call",
         "import ctypes\nctypes.CDLL(None).ptrace(0, 0, 0, 0)",
         expected=Verdict.SANDBOX_VIOLATION,
     ),
-    # Programs cannot access these.
+    # Attacks, each named after its target.
     _expect_denial("host files", "open('/etc/passwd')"),
     _expect_denial("host folders", "os.listdir('/etc')"),
-    # Landlock does not hide whether a file exists; there, /proc cannot be listed.
+    # Without namespaces, this check passes, since /proc cannot be listed: Landlock does not hide whether a file exists.
     _expect_denial("names of host files", "os.listdir('/proc') and any(map(os.path.exists, ('/etc/passwd', '/home')))"),
     _expect_denial(
         "other processes", "any(p not in ('1', str(os.getpid())) for p in os.listdir('/proc') if p.isdigit())"

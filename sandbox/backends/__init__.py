@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # mypy verifies that each is a Backend
 
     _BACKENDS: tuple[type[Backend], ...] = (docker.Backend, http.Backend, local.Backend, ray.Backend)
 
-__all__ = ["Backend", "check_name", "find_packages", "names", "start"]
+__all__ = ["Backend", "check_name", "find_packages", "list_names", "start"]
 
 
 @cache
@@ -38,13 +38,13 @@ def list_names() -> tuple[str, ...]:
 
 
 def check_name(name: str) -> None:
-    """Raise ValueError, naming the choices, if there is no such backend."""
+    """Raise ValueError, with the list of backends, if there is no backend with this name."""
     if name not in list_names():
         raise ValueError(f"unknown backend {name!r}; choose one of {', '.join(list_names())}")
 
 
 def start(name: str, *, workers: int | None, isolation: str, seed: int | None, **options: Any) -> Backend:
-    """Start the backend with this name; `options` are its own keywords.
+    """Start the backend with this name; `options` are keyword arguments of its class only.
 
     Raises ValueError if there is no such backend, and BackendUnavailable if it cannot start with these options.
     """
@@ -55,10 +55,10 @@ def start(name: str, *, workers: int | None, isolation: str, seed: int | None, *
 
 
 def find_packages(name: str, requirements: Sequence[str], folder: str, **options: Any) -> tuple[Package, ...]:
-    """Return the property `packages` of the backend with this name, without starting it. Raises as `start` does.
+    """Return Backend.packages of the backend with this name, without starting it. Raises as `start` does.
 
     requirements   the requested packages
-    folder         their installation folder; "" for the environment of this process
+    folder         folder of the packages; "" for the environment of this process
     """
     check_name(name)
     module = import_module(f"{__name__}.{name}")

@@ -1,7 +1,7 @@
-"""The nodes of a cluster as lanes, each with its own supervisor (_supervisor.py). Nodes may join and leave.
+"""Lanes for the nodes of a cluster, each with its own supervisor (_supervisor.py). Nodes may join and leave.
 
-A node gets 25% more requests than it has workers, which keeps it busy during round trips, and costs few retries if it
-is lost. A backend implements the access to its cluster.
+A node gets 25% more requests than it has workers. This keeps its workers busy during round trips, and limits the
+retries if the node is lost. Subclasses implement the access to one kind of cluster.
 """
 
 import atexit
@@ -26,9 +26,9 @@ from sandbox.errors import BackendUnavailable, SandboxError
 log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 2  # interval between polls of the list of nodes
-_COOLDOWN_SECONDS = 60  # pause of a node after consecutive losses of its supervisor
+_COOLDOWN_SECONDS = 60  # pause before a node's supervisor restarts after consecutive losses
 _NO_NODE_SECONDS = 90  # time without any node after which requests fail
-_LIVENESS_SECONDS = 45  # silence of the cluster after which requests fail; Ray ends this process after 60
+_LIVENESS_SECONDS = 45  # time without a response of the cluster after which requests fail; Ray exits after 60
 _MAX_MESSAGE_BYTES = 4 << 20  # maximum size of the requests in one call; a single request may be larger
 _MAX_CALLS = 2  # concurrent calls to a supervisor: one waits for responses, one delivers requests
 
@@ -40,11 +40,11 @@ class NodeLane(Lane):
 
     id, node         the node's id, and its display name
     workers, layers  see NodeSupervisor.start
-    loss_reason      empty until it is lost
+    loss_reason      the reason of the node's loss; empty while it is in use
     """
 
-    max_failures = 8  # bounded, since a node that fails fast would attract all requests
-    loss_message = "{} nodes were lost with the same request, at last {}"
+    max_failures = 8  # not infinite: a broken node frees its slots fast, and so attracts all requests
+    loss_message = "{} nodes were lost while running the same request; the last one was {}"
 
     def __init__(self, id: str, node: str, workers: int, layers: dict[str, str]) -> None:
         super().__init__(workers=workers, slots=workers * 5 // 4, name=id)
@@ -59,11 +59,11 @@ class NodeLane(Lane):
 
     @abstractmethod
     def exchange(self, message: bytes, cancelled_numbers: Sequence[int]) -> bytes:
-        """Deliver requests and return responses; see NodeSupervisor.exchange. Any exception marks the node as lost."""
+        """Call NodeSupervisor.exchange on the node. Any exception marks the node as lost."""
 
     @abstractmethod
     def end(self) -> None:
-        """End the workers, and then the supervisor."""
+        """Shut down the workers, and then the supervisor."""
 
     def open(self) -> None:
         for _ in range(_MAX_CALLS):
@@ -87,7 +87,7 @@ class NodeLane(Lane):
         with self._changed:
             self.loss_reason = reason
             self._changed.notify_all()
-        self.dispatcher.run_in_thread(self.end)  # it blocks; other nodes get the requests meanwhile
+        self.dispatcher.run_in_thread(self.end)  # without waiting, so that the requests are retried immediately
         return f"{self.node}: {reason}"
 
     def get_max_attempts(self, error: Exception) -> int:
@@ -117,13 +117,15 @@ class NodeLane(Lane):
             self.dispatcher.deliver(responses)
 
     def _should_call(self) -> bool:
-        """Return whether there are messages to send, or outstanding responses without an open call."""
+        """Return whether there is a message to send, or responses are outstanding without a call that awaits them."""
         waits = self._sent_jobs and not self._n_calls
         return bool(self.loss_reason or self._outbox or self._cancelled or waits)
 
     def _pack(self, batch: list[int]) -> tuple[bytes, list[int]]:
-        """Return a message with the first requests of a batch, and the numbers of the rest. Fail a request that cannot
-        be encoded."""
+        """Return a message with the first requests of a batch, and the numbers of the others.
+
+        A request that cannot be encoded fails with the error.
+        """
         try:
             message, sizes = pack(((number, self._sent_jobs[number].request) for number in batch), _MAX_MESSAGE_BYTES)
             return message, batch[len(sizes) :]
@@ -135,7 +137,7 @@ class NodeLane(Lane):
 
 
 class ClusterNodes(ABC):
-    """The nodes of a cluster, each a lane of the dispatcher until it leaves.
+    """The nodes of a cluster, each with a lane of the dispatcher.
 
     name   name of the cluster in messages
     """
@@ -144,16 +146,16 @@ class ClusterNodes(ABC):
         self.name, self._dispatcher = name, dispatcher
         self._owner = os.getpid()
         self._lanes: dict[str, NodeLane | None] = {}  # by node id; None while its supervisor is starting
-        self._losses: Counter[str] = Counter()  # lost supervisors by node id, since the node's last response
+        self._losses: Counter[str] = Counter()  # node id -> losses of its supervisor since its last response
         self._excluded: dict[str, tuple[str, float]] = {}  # node id -> reason, and end in monotonic seconds
         self._alive: Collection[str] | None = None  # None before the first poll
         self._lock = threading.Lock()
         self._started, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="sandbox-cluster")
-        atexit.register(self.close)  # registered late, so that it runs before exit handlers of the cluster's library
+        atexit.register(self.close)  # handlers run in reverse order: this one precedes those of the cluster's library
         self._thread.start()
 
-    # Access to the cluster, defined by the backend. These may block, and may raise any exception.
+    # Access to the cluster, for subclasses to define. These methods may block, and may raise any exception.
 
     @abstractmethod
     def list_nodes(self) -> Mapping[str, str]:
@@ -170,12 +172,12 @@ class ClusterNodes(ABC):
     # The lifecycle of the nodes.
 
     def wait_until_ready(self) -> None:
-        """Wait until each node has started or failed. Raises BackendUnavailable if none has started."""
+        """Wait until each node's supervisor has started or failed. Raises BackendUnavailable if none has started."""
         self._started.wait()
         if self._dispatcher.stop_error:
             raise BackendUnavailable(str(self._dispatcher.stop_error))
         if not self._dispatcher.n_workers:
-            reasons = self._describe_excluded() or "none offers processors"
+            reasons = self._describe_excluded() or "it has no node with processors"
             raise BackendUnavailable(f"{self.name} has no usable node: {reasons}")
 
     def describe_layers(self) -> dict[str, str]:
@@ -188,7 +190,7 @@ class ClusterNodes(ABC):
         }
         size = f"nodes: {len(lanes)}, workers: {sum(lane.workers for lane in lanes)}"
         reasons = self._describe_excluded()
-        return layers | {"cluster": f"{size}; left out: {reasons}" if reasons else size}
+        return layers | {"cluster": f"{size}; excluded: {reasons}" if reasons else size}
 
     def stop(self) -> None:
         """Start the shutdown, without waiting for it."""
@@ -207,8 +209,8 @@ class ClusterNodes(ABC):
         try:
             self._watch()
         except Exception as error:
-            log.exception("watching %s failed", self.name)
-            self._dispatcher.stop(BackendLost(f"watching {self.name} failed: {error!r}"))
+            log.exception("cannot monitor the nodes of %s", self.name)
+            self._dispatcher.stop(BackendLost(f"cannot monitor the nodes of {self.name}: {error!r}"))
         self._started.set()
         self._dispatcher.close()
         futures.wait([call_in_thread(self.disconnect, _THREAD_NAME)], SHUTDOWN_SECONDS)
@@ -269,9 +271,9 @@ class ClusterNodes(ABC):
         self._check_started()
 
     def _count_loss(self, id: str, name: str, reason: str, *, retry: bool = True) -> None:
-        """Drop a node's lane and count its loss.
+        """Drop a node's lane and count the loss of its supervisor.
 
-        A later poll restarts the supervisor, after a pause if it has lost several in a row, and never if not `retry`.
+        retry   whether a later poll restarts the supervisor, after a pause if the node has lost several in a row
         """
         with self._lock:
             self._lanes.pop(id, None)
@@ -290,7 +292,7 @@ class ClusterNodes(ABC):
 
 
 def _summarize_layer(values: list[tuple[str, str]]) -> str:
-    """Summarize the descriptions of one layer, missing ones first. values: (node name, description)."""
+    """Summarize one layer's descriptions on all nodes, "none..." first. values: (node name, description)."""
     names: dict[str, list[str]] = {}
     for name, value in values:
         names.setdefault(value, []).append(name)

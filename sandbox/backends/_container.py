@@ -1,10 +1,10 @@
-"""The privileges of a docker container: no more than its worker needs.
+"""The privileges of the containers of the docker backend: no more than a worker needs.
 
 It has no network, no capabilities, no_new_privs, a read-only root, and limits on memory, processors and processes.
-Unlike an ordinary container, it may create user namespaces and mount file systems in them. The worker confines programs
-in these (sandbox/jail); programs may do neither.
+Unlike an ordinary container, it may create user namespaces and mount file systems in them. The worker uses these to
+confine programs (sandbox/jail); programs themselves may do neither.
 
-All of /proc is visible, since the kernel forbids a new mount of a partly hidden /proc. The unprivileged worker can
+No path of /proc is masked, since the kernel refuses to mount another /proc if one is. The unprivileged worker can
 neither write kernel settings nor read root's files, and programs see only their own processes.
 """
 
@@ -15,13 +15,12 @@ from typing import Any
 from sandbox.jail import seccomp, system_calls
 
 MAX_PROCESSES = 4096
-_SCRATCH_MB = 256  # /tmp, for programs without namespaces; otherwise unused
+_SCRATCH_MB = 256  # size of /tmp, used only by programs without namespaces
 _MAX_PROCESSORS = 2  # one for the program, one for an interactive referee
 _PERIOD_MICROSECONDS = 100_000
 _AF_UNIX = 1
-_WORKER_CALLS = frozenset(
-    "pivot_root mount_setattr setgroups landlock_create_ruleset landlock_add_rule".split()
-)  # before they have a filter
+# System calls with which a worker prepares the isolation of programs; the seccomp filter of programs denies them.
+_WORKER_CALLS = frozenset("pivot_root mount_setattr setgroups landlock_create_ruleset landlock_add_rule".split())
 _DENY = {"action": "SCMP_ACT_ERRNO", "errnoRet": errno.EPERM}
 
 
@@ -45,7 +44,7 @@ def make_host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
         "MaskedPaths": [],
         "ReadonlyPaths": [],
         "Memory": memory_mb << 20,
-        "MemorySwap": memory_mb << 20,  # memory and swap together, so no swap
+        "MemorySwap": memory_mb << 20,  # the sum of memory and swap, so no swap
         "CpuPeriod": _PERIOD_MICROSECONDS,  # not NanoCpus, which an engine with one processor rejects
         "CpuQuota": _MAX_PROCESSORS * _PERIOD_MICROSECONDS,
         "PidsLimit": MAX_PROCESSES,
@@ -55,8 +54,10 @@ def make_host_config(memory_mb: int, *, apparmor: bool) -> dict[str, Any]:
 
 
 def _make_seccomp_profile() -> str:
-    """Return the seccomp profile as JSON. It allows the calls of the worker and its programs; programs also have their
-    own filter, with conditions."""
+    """Return the seccomp profile of a container as JSON.
+
+    It allows the system calls of the worker and its programs; programs also have a stricter filter.
+    """
     allowed = {
         *system_calls.ALLOWED,
         *system_calls.NO_OP,

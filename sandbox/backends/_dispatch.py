@@ -1,11 +1,11 @@
 """The request queue, and the lanes that execute the requests.
 
-A lane is a worker process, a container, or the workers of a cluster node. It has a number of slots, sends requests, and
-reports responses or its own loss. The dispatcher handles order, the memory budget, retries, cancellation, and
-replacement of lost lanes.
+A lane is the connection to a worker process, to a container, or to the workers of a cluster node. It executes as many
+concurrent requests as it has slots, and reports their responses, or its own loss, to the dispatcher. The dispatcher
+orders requests, bounds their memory, retries and cancels them, and replaces lost lanes.
 
-Any thread that frees a slot, or submits a request while a slot is free, sends the next request. Blocking calls, such as
-starting a worker, run in their own thread.
+A thread that submits a request, or delivers a response, also sends the next requests to free slots. Blocking calls,
+such as the start of a worker, run in their own thread.
 """
 
 import os
@@ -24,9 +24,9 @@ from sandbox.concurrency.cancellation import CancelToken
 from sandbox.errors import BackendUnavailable, Cancelled, ExecutionLost, KilledExternally, SandboxError
 from sandbox.request import Request, Response
 
-MAX_ATTEMPTS = 3  # to execute a request whose lanes are lost, and to start a lane
+MAX_ATTEMPTS = 3  # maximum number of lanes lost with one request, and of attempts to start a lane
 SHUTDOWN_SECONDS = 10
-_PREFETCH = 3  # requests per worker in execute_many
+_PREFETCH = 3  # maximum number of unfinished requests per worker in execute_many
 
 
 class LaneLost(Exception):
@@ -34,17 +34,19 @@ class LaneLost(Exception):
 
 
 class BackendLost(SandboxError):
-    """The permanent or prolonged loss of a backend."""
+    """The backend is lost, permanently or for minutes: no request can be executed."""
 
 
 @dataclass(eq=False, slots=True)
 class Job:
     """A request in the queue or in a lane.
 
+    memory_mb    the memory that it takes from the dispatcher's budget
     on_response  called once, with the response or the exception to raise
     lane         its lane; None while it is queued
-    failures     names of the lanes that failed to execute it, with the class of the error
-    error        the error that makes the dispatcher end the lane; None if there is none
+    failures     (name of the lane, class of the error) of each failed attempt
+    error        the error for which the dispatcher is ending the lane; None if there is none
+    cancelled    whether its caller has cancelled it
     """
 
     request: Request[Any]
@@ -57,15 +59,15 @@ class Job:
 
 
 class Lane(ABC):
-    """One or several workers. Only `join` may block.
+    """The connection to one or several workers. Only `join` may block.
 
     layers     the isolation layers; see Backend.layers
-    workers    number of requests that it executes concurrently
-    slots      number of requests that it accepts
-    name       a request that failed here is retried on lanes with other names, if there are any
+    workers    number of workers
+    slots      maximum number of requests in progress, including those that wait for a worker
+    name       name of the lane's machine. A failed request is retried on a lane with another name, if there is one
     """
 
-    max_failures = 1  # consecutive ExecutionLost responses after which the dispatcher ends it
+    max_failures = 1  # consecutive ExecutionLost responses after which the dispatcher ends the lane
     loss_message = "{} sandbox workers exited while running the same request: {}"
 
     layers: dict[str, str]
@@ -73,31 +75,35 @@ class Lane(ABC):
 
     def __init__(self, *, workers: int = 1, slots: int = 1, name: str = "") -> None:
         self.workers, self.slots, self.name = workers, slots, name
-        self.jobs: dict[Job, None] = {}  # in progress; set by the dispatcher, as is n_failures
+        # Set by the dispatcher: the requests in progress, and the number of consecutive ExecutionLost responses.
+        self.jobs: dict[Job, None] = {}
         self.n_failures = 0
 
     @abstractmethod
     def open(self) -> None:
-        """Start to report responses to `dispatcher.deliver`, and the lane's loss to `dispatcher.drop_lane`."""
+        """Start calling `dispatcher.deliver` for responses, and `dispatcher.drop_lane` if the lane is lost."""
 
     @abstractmethod
     def send(self, jobs: Sequence[Job]) -> None:
         """Send requests.
 
-        Raises LaneLost if the lane has received no request, and EOFError or OSError if it exits meanwhile. Any other
-        Exception means that the only request of `jobs` cannot be sent.
+        Raises LaneLost if the workers exited before they received a request, and EOFError or OSError if they exit
+        while they receive one. Raises another Exception only for a single request, if it cannot be encoded.
         """
 
     @abstractmethod
     def cancel(self, job: Job) -> None:
-        """Abort the request. It fails soon, with an unspecified error. The lane may be lost."""
+        """Abort the request, which then fails with an unspecified error. The lane may be lost."""
 
     @abstractmethod
     def join(self, reason: str) -> str:
-        """End the lane and free its resources; return its error message, or `reason`."""
+        """Shut down the workers, wait until they have exited, and free the lane's resources.
+
+        Returns the workers' last error message or, if there is none, `reason`.
+        """
 
     def get_max_attempts(self, error: Exception) -> int:
-        """Return the number of lanes that may raise this error for a request before the request fails."""
+        """Return the maximum number of attempts of a request that fails with this error."""
         return {LaneLost: MAX_ATTEMPTS, KilledExternally: 2}.get(type(error), 1)
 
 
@@ -105,10 +111,10 @@ class RequestDispatcher:
     """The request queue and its lanes.
 
     start      blocking function that starts a lane. Raises BackendUnavailable, or LaneLost if a retry may help
-    max_lanes  maximum number of lanes; they are started on demand
+    max_lanes  maximum number of lanes, which `start` starts on demand; 0 if only `attach` adds lanes
     memory_mb  memory budget of all requests in progress together
 
-    Requests start in order, so that small requests cannot starve one that needs much memory. No code blocks while it
+    Requests start in order, so that small requests cannot starve one that needs much memory. No method blocks while it
     holds the lock.
     """
 
@@ -117,23 +123,26 @@ class RequestDispatcher:
         self._max_lanes, self._memory_mb, self._used_mb = max_lanes, memory_mb, 0
         self._owner = os.getpid()
         self._lanes: set[Lane] = set()
-        self._free: dict[Lane, None] = {}  # lanes with a free slot; the last one has the warmest caches
+        self._free: dict[Lane, None] = {}  # lanes with a free slot, the most recently used last, with warm caches
         self._waiting: deque[Job] = deque()
         self._lock = threading.RLock()  # reentrant, since a finalizer may call close() in a thread that holds it
         self._changed = threading.Condition(self._lock)
-        self._n_helpers = 0  # threads that start and end lanes
-        self.stop_error: SandboxError | None = None  # once stopped: the error for all further requests
+        self._n_helpers = 0  # running threads of run_in_thread
+        self.stop_error: SandboxError | None = None  # the error for all requests after stop(); None before
 
     @property
     def n_workers(self) -> int:
-        """The number of requests that are executed concurrently."""
+        """The number of workers, including those that start on demand."""
         with self._lock:
             return self._max_lanes or sum(lane.workers for lane in self._lanes)
 
     # Requests.
 
     def submit(self, request: Request[Any], on_response: Callable[[Any], object]) -> Job:
-        """Queue a request; `on_response` is called with its response, or with the exception to raise. Never raises."""
+        """Queue a request. Never raises.
+
+        on_response   called once, with the response or the exception to raise
+        """
         job = Job(request, request.memory_mb, on_response)
         if os.getpid() != self._owner:
             on_response(SandboxError("this Sandbox belongs to the process that made it; make one in each process"))
@@ -152,7 +161,7 @@ class RequestDispatcher:
             if job.lane is not None or job not in self._waiting:
                 return False
             self._waiting.remove(job)
-            batches = self._admit()  # its memory may have blocked others
+            batches = self._admit()  # the next request may need less memory
         self._send_and_deliver(batches)
         return True
 
@@ -167,12 +176,12 @@ class RequestDispatcher:
                 job.lane.cancel(job)
 
     def deliver(self, responses: Iterable[tuple[Lane, Job, Any]]) -> None:
-        """Pass responses of lanes (results, or exceptions to raise) to the requests' `on_response`."""
+        """Pass responses, each a result or an exception to raise, to the `on_response` of their requests."""
         finished: list[tuple[Job, Any]] = []
         with self._lock:
             for lane, job, response in responses:
                 if job.lane is not lane:
-                    continue  # the lane was lost
+                    continue  # the lane was lost, and the request requeued or failed
                 lane.n_failures = lane.n_failures + 1 if isinstance(response, ExecutionLost) else 0
                 if lane.n_failures >= lane.max_failures:
                     job.error = response
@@ -230,9 +239,9 @@ class RequestDispatcher:
         return not self._used_mb or self._used_mb + job.memory_mb <= self._memory_mb
 
     def _choose_lane(self, job: Job) -> Lane | None:
-        """Choose the most recently freed lane if it is idle, otherwise the least loaded one; None to wait.
+        """Return the most recently used lane if it is idle, or else the least loaded one; None to wait.
 
-        A request returns to lanes on which it failed only if there are no others. While few requests are queued, they
+        A request returns to a lane on which it failed only if there is no other. While few requests are queued, they
         wait for an idle worker.
         """
         last = next(reversed(self._free))
@@ -254,7 +263,7 @@ class RequestDispatcher:
             self._free[lane] = None
 
     def _send_and_deliver(self, batches: Mapping[Lane, list[Job]], finished: Iterable[tuple[Job, Any]] = ()) -> None:
-        """Send requests, then deliver responses, which wake threads that compete for the GIL."""
+        """Send requests, then deliver responses: delivery wakes threads, which compete for the GIL."""
         for lane, jobs in batches.items():
             try:
                 lane.send(jobs)
@@ -264,14 +273,14 @@ class RequestDispatcher:
                 self.drop_lane(lane, str(error))
             except Exception as error:
                 self.deliver([(lane, jobs[0], error)])
-            except BaseException:  # interrupted; the lane may have received part of a request
+            except BaseException:  # KeyboardInterrupt, for example; the lane may have received part of a request
                 self.drop_lane(lane, "interrupted")
                 raise
         for job, response in finished:
             job.on_response(response)
 
     def _requeue_unsent(self, lane: Lane, jobs: Sequence[Job], reason: str) -> None:
-        """Drop a lane that exited before it received these requests, and requeue them without counting a failure."""
+        """Drop a lane that exited before it received these requests; requeue them, without counting an attempt."""
         with self._lock:
             self.drop_lane(lane, reason)
             for job in reversed(jobs):
@@ -284,7 +293,7 @@ class RequestDispatcher:
     # Lanes.
 
     def attach(self, lane: Lane) -> None:
-        """Add a running lane; end it if the dispatcher has stopped."""
+        """Add a lane; end it if the dispatcher has stopped."""
         lane.dispatcher = self
         with self._lock:
             stop_error = self.stop_error
@@ -339,7 +348,7 @@ class RequestDispatcher:
         return finished
 
     def run_in_thread(self, function: Callable[..., Iterable[tuple[Job, Any]] | None], *arguments: Any) -> None:
-        """Call a blocking function in a new thread, and deliver the responses that it returns."""
+        """Call a function in a new thread, then deliver the responses that it returns."""
 
         def run() -> None:
             finished: Iterable[tuple[Job, Any]] = ()
@@ -366,9 +375,9 @@ class RequestDispatcher:
             job.on_response(copy(error))
 
     def stop(self, error: SandboxError | None = None) -> None:
-        """Fail all queued requests, and begin to shut down all lanes.
+        """Fail all queued requests, and start to shut down all lanes.
 
-        error   exception for the failed requests; None if the Sandbox was closed
+        error   exception for queued and later requests; None if the Sandbox was closed
         """
         with self._lock:
             self.stop_error = self.stop_error or error or SandboxError("this Sandbox is closed")
@@ -377,7 +386,7 @@ class RequestDispatcher:
         self.fail_waiting(self.stop_error)
 
     def close(self) -> None:
-        """End all lanes, and wait for them. Has no effect in a forked process."""
+        """Stop, and wait until all lanes have ended. Does nothing in a forked process."""
         if os.getpid() != self._owner:
             return
         self.stop()
@@ -386,7 +395,7 @@ class RequestDispatcher:
 
 
 class QueuedBackend:
-    """A backend with a dispatcher; see _protocol.Backend."""
+    """A backend that executes requests by a dispatcher; see _protocol.Backend."""
 
     def __init__(self, dispatcher: RequestDispatcher) -> None:
         self.dispatcher = dispatcher

@@ -11,9 +11,10 @@ from sandbox.request import Request, Response
 class Backend(Protocol):
     """The interface for executing programs. Thread-safe.
 
-    Each module of sandbox/backends defines a class Backend with this interface. Its keywords are `workers` (int or
-    None), `isolation` and `seed`, as for Sandbox; `packages` and `packages_from` if packages are requested; and others.
-    The constructor raises BackendUnavailable if the backend cannot start, and ValueError for an invalid argument.
+    Each module of sandbox/backends defines a class Backend with this interface. Its constructor takes the keywords
+    `workers`, `isolation` and `seed` of Sandbox; `packages` and `packages_from` if packages are requested; and
+    keywords of its own. It raises BackendUnavailable if the backend cannot start, and ValueError for an invalid
+    argument.
 
     The module also has a function `find_packages(requirements, folder, **options)`, which returns the property
     `packages` of such a Backend without starting it.

@@ -1,7 +1,7 @@
-"""The supervisor of one node: executes a remote caller's requests on this machine's workers, for any transport.
+"""The supervisor of one node: executes a remote caller's requests on this machine's workers, over any transport.
 
-A call of `exchange` delivers requests and returns all ready responses, possibly to earlier requests. So one open call
-is enough, and a busy node batches its responses.
+The only call is `exchange`: it delivers requests, and returns all ready responses, including those to earlier
+requests. So the caller needs only one open call, and a busy node batches its responses.
 """
 
 import hashlib
@@ -24,16 +24,16 @@ _LONG_POLL_SECONDS = 10  # short, since some networks drop idle connections
 _BATCH_SECONDS = 0.1  # maximum wait for more responses while the workers are busy
 _MAX_RESPONSE_BYTES = 8 << 20  # maximum size of a batch of responses; a single response may be larger
 
-# Modules that do not affect verdicts; their versions may differ between nodes.
+# Modules that do not affect verdicts, and may differ between nodes.
 _UNRELATED_MODULES = {"commands", "conformance.py", "image", "options.py", "judge_record.py", "service"}
 
 Content = TypeVar("Content")
-Numbered = tuple[int, Content]  # the caller's number of a request, and the request or its response
+Numbered = tuple[int, Content]  # number of a request, chosen by the caller, and the request or its response
 
 
 @cache
 def compute_code_fingerprint() -> str:
-    """Return a hash of this sandbox's code, to detect nodes that may judge differently."""
+    """Return a hash of the code that affects verdicts, to detect nodes with another version."""
     package = Path(sandbox.__file__).parent
     content = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -44,10 +44,10 @@ def compute_code_fingerprint() -> str:
 
 
 def pack(items: Iterable[Numbered[Any]], limit: int) -> tuple[bytes, list[int]]:
-    """Encode the first items as one message; return it, and the encoded size of each of these items.
+    """Encode the first items as one message; return it, and the encoded sizes of these items.
 
-    The message has at most `limit` bytes, but at least one item. It contains an object shared by several items, such as
-    a suite, once.
+    The message has at most `limit` bytes, but at least one item. An object in several items, such as a suite, is
+    encoded once.
     """
     message = BytesIO()
     pickler = pickle.Pickler(message, protocol=5)
@@ -73,36 +73,36 @@ def unpack(message: bytes) -> list[Numbered[Any]]:
 
 
 class NodeSupervisor:
-    """The workers of one node, and their responses."""
+    """The workers of one node, and the responses that the caller has not fetched."""
 
     def __init__(self) -> None:
         self._box: Backend | None = None
-        self._cancel: dict[int, Callable[[], None]] = {}  # functions that cancel the requests in progress
+        self._cancel: dict[int, Callable[[], None]] = {}  # number of a request in progress -> function that cancels it
         self._cancelled: set[int] = set()
         self._responses: deque[Numbered[Any]] = deque()
         self._changed = threading.Condition()
         self._n_calls = 0
 
     def start(
-        self, code: str, callers_packages: tuple[Package, ...], options: dict[str, Any], processors: int
+        self, fingerprint: str, packages: tuple[Package, ...], options: dict[str, Any], processors: int
     ) -> tuple[int, dict[str, str]]:
         """Start the workers; return their number, and their isolation layers.
 
-        code              compute_code_fingerprint() of the caller
-        callers_packages  the caller's versions of the packages in `options`, which this node must match
-        options           keywords of the local backend; `workers` defaults to one per processor
-        processors        number of processors that the node offers
+        fingerprint   compute_code_fingerprint() of the caller
+        packages      the packages in `options`, as installed on the caller's machine
+        options       keywords of the local backend; `workers` defaults to one per processor
+        processors    number of processors that the node offers
 
         Raises BackendUnavailable if the workers cannot isolate, or if code or packages differ from the caller's.
         """
-        if compute_code_fingerprint() != code:
+        if compute_code_fingerprint() != fingerprint:
             raise BackendUnavailable(
                 f"it has another version of curate-code ({Path(sandbox.__file__).parent}) than the caller;"
                 " install the same one everywhere"
             )
         workers = options["workers"] or max(1, min(processors, machine.count_cpus()))
         self._box = box = Backend(**{**options, "workers": workers})
-        if difference := _describe_difference(box.packages, callers_packages):
+        if difference := _describe_difference(box.packages, packages):
             raise BackendUnavailable(f"{difference}; install the same packages on every node")
         return workers, box.layers
 
@@ -110,9 +110,9 @@ class NodeSupervisor:
         """Accept requests, and return the ready responses, possibly none, by long poll.
 
         message            packed requests
-        cancelled_numbers  numbers of requests to cancel; these fail soon, with any error
+        cancelled_numbers  numbers of requests to cancel; each fails with an unspecified error
 
-        Of several open calls, the last one waits and the others return immediately.
+        A new call ends the wait of earlier calls.
         """
         box = self._box
         assert box is not None
@@ -128,7 +128,7 @@ class NodeSupervisor:
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._responses or call != self._n_calls, _LONG_POLL_SECONDS)
             batch = box.workers // 8
-            if len(self._cancel) - box.workers >= batch:  # queued requests keep the workers busy meanwhile
+            if len(self._cancel) - box.workers >= batch:  # enough queued requests to keep the workers busy
                 self._changed.wait_for(lambda: len(self._responses) >= batch or call != self._n_calls, _BATCH_SECONDS)
             responses, sizes = pack(self._responses, _MAX_RESPONSE_BYTES)
             for _ in sizes:

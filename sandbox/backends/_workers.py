@@ -21,8 +21,8 @@ from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
-# Starts a worker, given the level of isolation and the reason why stronger levels are not available ("" if there are
-# none). Raises BackendUnavailable, including CannotIsolate, or LaneLost.
+# Starts a worker, given its level of isolation and the reasons why stronger levels failed ("" for the strongest level).
+# Raises BackendUnavailable, including CannotIsolate, or LaneLost.
 WorkerStarter = Callable[[str, str], Lane]
 
 
@@ -30,7 +30,7 @@ class WorkerBackend(QueuedBackend):
     """The base class of the local and the docker backend. Raises BackendUnavailable.
 
     start      starts one worker
-    workers    number of workers
+    workers    maximum number of workers, which start on demand
     isolation  "full" or "best-effort"; see Sandbox
     memory_mb  memory of the workers' machine, shared by concurrent runs
     levels     the levels of isolation to try, in order; empty for those of `isolation`
@@ -68,7 +68,7 @@ class WorkerBackend(QueuedBackend):
             return layers
         tried = ". ".join(f"Tried {level}: {reason}" for level, reason in refused.items())
         raise BackendUnavailable(
-            f"cannot isolate programs on this machine. {tried}. To judge without isolation, so that submissions can"
+            f"cannot isolate programs on this machine. {tried}. To judge without isolation, where submissions can"
             ' read expected outputs, pass isolation="best-effort" (--isolation best-effort)'
         )
 
@@ -95,9 +95,9 @@ class ResponseReader:
         self._lanes[lane.fileno()] = lane
         self._epoll.register(lane.fileno(), select.EPOLLIN)
 
-    def wait_to_write(self, lane: "SocketLane", wait: bool) -> None:
-        """Start or stop to call `lane.flush` when its socket is writable. Raises OSError if the worker has exited."""
-        self._epoll.modify(lane.fileno(), select.EPOLLIN | (select.EPOLLOUT if wait else 0))
+    def set_flush(self, lane: "SocketLane", *, enabled: bool) -> None:
+        """Set whether to call `lane.flush` when its socket is writable. Raises OSError if the worker has exited."""
+        self._epoll.modify(lane.fileno(), select.EPOLLIN | (select.EPOLLOUT if enabled else 0))
 
     def remove(self, lane: "SocketLane") -> None:
         if self._lanes.pop(lane.fileno(), None) is not None:
@@ -106,7 +106,7 @@ class ResponseReader:
 
     def close(self) -> None:
         """Stop the thread."""
-        if os.getpid() == self._owner:  # not in a fork, which shares the descriptor
+        if os.getpid() == self._owner:  # a forked process shares the eventfd
             os.eventfd_write(self._wake, 1)
 
     def _run(self) -> None:
@@ -125,7 +125,7 @@ class ResponseReader:
     def _read(self, lane: "SocketLane", events: int, responses: list[tuple[Lane, Job, Any]]) -> None:
         try:
             if events & select.EPOLLOUT and lane.flush():
-                self.wait_to_write(lane, False)
+                self.set_flush(lane, enabled=False)
             if events & ~select.EPOLLOUT and (response := lane.receive()) is not None:
                 responses.append((lane, *response))
         except Exception as error:  # a faulty lane must not stop this thread
@@ -134,7 +134,7 @@ class ResponseReader:
 
 
 class SocketLane(Channel, Lane):
-    """A worker at the other end of a socket."""
+    """The connection to a worker over a socket, without a thread of its own; see ResponseReader."""
 
     def __init__(self, connected: socket.socket, reader: ResponseReader) -> None:
         Channel.__init__(self, connected.fileno(), connected.fileno())
@@ -150,13 +150,13 @@ class SocketLane(Channel, Lane):
         self._reader.add(self)
 
     def send(self, jobs: Sequence[Job]) -> None:
-        with contextlib.suppress(BlockingIOError):  # no EOF, as expected
+        with contextlib.suppress(BlockingIOError):  # raised if the socket is neither readable nor at EOF
             if not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise LaneLost("it exited while it was idle")
         self._unsent = memoryview(frame_request(jobs[0].request))
         self._job = jobs[0]
         if not self.flush():
-            self._reader.wait_to_write(self, True)
+            self._reader.set_flush(self, enabled=True)
 
     def flush(self) -> bool:
         """Send as much of the request as possible without blocking; return whether it is complete."""
@@ -168,7 +168,7 @@ class SocketLane(Channel, Lane):
         return True
 
     def receive(self) -> tuple[Job, Any] | None:
-        """Read the available bytes; return the job and its response or error, or None if it is incomplete.
+        """Read the available bytes; return the job and its response or error, or None while the response is incomplete.
 
         Raises EOFError or ConnectionError if the worker has exited.
         """
@@ -186,8 +186,8 @@ class SocketLane(Channel, Lane):
         return job, response
 
     def cancel(self, job: Job | None) -> None:
-        # Not only close(), which sends no EOF if another process has inherited the socket.
-        with contextlib.suppress(OSError):  # it has exited already
+        # Sends EOF even if a forked process holds the socket too, unlike close().
+        with contextlib.suppress(OSError):  # the worker has exited already
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def join(self, reason: str) -> str:
@@ -198,7 +198,7 @@ class SocketLane(Channel, Lane):
 
 
 class ThreadLane(Lane):
-    """A worker with a dedicated thread."""
+    """The connection to a worker, with a thread that sends requests and waits for their responses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -206,15 +206,15 @@ class ThreadLane(Lane):
 
     @abstractmethod
     def execute(self, request: Request[Response]) -> Response | Exception:
-        """Send a request and wait for its response, or an error of the worker to return to the caller.
+        """Send a request, and return its response or the exception to raise for it.
 
         Raises EOFError, OSError or LaneLost if the worker has exited, and any other Exception if the request cannot be
-        sent.
+        encoded.
         """
 
     @abstractmethod
     def abort(self) -> None:
-        """Abort the request of the worker, which then exits."""
+        """Close the connection, so that the worker aborts its request and exits."""
 
     def open(self) -> None:
         threading.Thread(target=self._run, daemon=True, name="sandbox-worker").start()

@@ -1,9 +1,9 @@
 """The docker backend: a pool of warm containers of a local or remote engine, with one worker each.
 
-A container serves many programs. Its worker (sandbox/jail/worker.py) confines these, and _container.py confines the
-worker. The only connection to a container is its standard streams, through the engine, and it has no mounts of the
-engine's machine. It exits at EOF on its stdin, even if its caller was killed, and the engine removes it. The next
-Backend sweeps containers that the engine failed to remove.
+A container runs many programs. Its worker (sandbox/jail/worker.py) confines the programs, and _container.py confines
+the worker. The backend attaches to the container's standard streams, and mounts nothing of the engine's machine. When
+the caller exits, even by SIGKILL, the container reads EOF and exits, and the engine removes it. The next Backend sweeps
+containers that the engine failed to remove.
 """
 
 import contextlib
@@ -38,10 +38,12 @@ except ImportError as error:
 
 OWNER_LABEL, MACHINE_LABEL = "curate-sandbox.owner", "curate-sandbox.machine"
 _START_SECONDS = 60
-_ORPHAN_SECONDS = 3600  # age at which a container that is not running counts as orphaned
-_OVERHEAD_MB = 2560  # besides the program's memory: worker, zygotes, referee or compiler, unaccounted address space
-_MAX_COPIES = 6  # copies of a request's data in memory
-_HEADER = struct.Struct(">BxxxL")  # of a chunk of output: stream, number of bytes
+_ORPHAN_SECONDS = 3600  # age at which a container that is not running counts as stale
+# Memory of a container in excess of the program's: for the worker, zygotes, a referee or compiler, and the memory that
+# the program's limit does not count.
+_OVERHEAD_MB = 2560
+_MAX_COPIES = 6  # maximum number of copies of a request's data in memory
+_HEADER = struct.Struct(">BxxxL")  # header of a chunk of output: stream, number of bytes
 _STDERR = 2
 _MAX_STDERR_BYTES = 2000
 
@@ -57,9 +59,10 @@ class Backend(WorkerBackend):
 
     workers          number of containers; by default one per processor of the engine's machine
     image            name of their image; `make sandbox-image` builds it
-    packages         packages that the image must have, see Sandbox; if not empty, programs get all that it has
+    packages         packages that the image must have, see Sandbox; if not empty, programs can import all packages of
+                     the image
     modules          see Sandbox
-    silence_seconds  time without output after which an engine or a container counts as hung
+    silence_seconds  time without output after which the engine or a container counts as hung
 
     Raises BackendUnavailable if there is no engine or no image, or if containers cannot isolate as requested.
     """
@@ -104,7 +107,7 @@ def _build_command(image: str, packages: Sequence[str] = ()) -> str:
 
 @contextlib.contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Translate the engine's errors to LaneLost if it rejects a request, and to BackendUnavailable if there is none."""
+    """Convert errors of the Docker client: to LaneLost if the engine rejects a request, else to BackendUnavailable."""
     try:
         yield
     except docker.errors.APIError as error:
@@ -154,7 +157,10 @@ class _Engine:
         return identity
 
     def find_packages(self, requirements: Sequence[str]) -> tuple[InstalledPackage, ...]:
-        """Return all packages of the image; () if none are requested. Raises BackendUnavailable if one is missing."""
+        """Return all packages of the image, or () without requirements.
+
+        Raises BackendUnavailable if the image lacks a requested package.
+        """
         if not requirements:
             return ()
         installed = parse_installed(self._installed, images.INSTALLED, requirements)
@@ -202,7 +208,7 @@ class _Engine:
                 self._api.wait(container, timeout=self.silence_seconds, condition="removed")
 
     def sweep(self) -> None:
-        """Remove stale containers, whose owners were killed with the engine, or before they started the container."""
+        """Remove containers of owners that have exited, and old ones that never started or that the engine kept."""
         with _translate_errors():
             containers = self._api.containers(all=True, filters={"label": OWNER_LABEL})
         for container in containers:
@@ -217,12 +223,13 @@ class _Engine:
 
 
 class _ContainerLane(Channel, ThreadLane):
-    """A container with a worker.
+    """The connection to a new container with a worker.
 
-    packages               packages for programs
+    packages                packages for programs
     level, fallback_reason  see WorkerConfig
 
-    Raises LaneLost if it exits during its start, and BackendUnavailable if it cannot isolate or there is no engine.
+    Raises LaneLost if the container exits during its start, and BackendUnavailable if it cannot isolate programs or no
+    engine responds.
     """
 
     def __init__(
@@ -232,7 +239,7 @@ class _ContainerLane(Channel, ThreadLane):
         ThreadLane.__init__(self)
         self._engine = engine
         self._stderr = b""
-        self._remaining_bytes = 0  # remaining bytes of the current chunk of stdout
+        self._remaining_bytes = 0  # unread bytes of the current chunk of stdout
         self._memory_mb = _OVERHEAD_MB
         self._stream: Any = None
         self._container = engine.create(self._memory_mb)
@@ -294,7 +301,7 @@ class _ContainerLane(Channel, ThreadLane):
         return data
 
     def abort(self) -> None:
-        with contextlib.suppress(OSError):  # it may have disconnected already
+        with contextlib.suppress(OSError):  # the container may have exited already
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def join(self, reason: str) -> str:

@@ -1,7 +1,7 @@
 """The http backend: a remote `curate serve`.
 
-The service has the queue and the workers. The client retries a request without a response, within a time budget, and
-then raises SandboxError; such a failure is never a verdict. Judging has no side effects, so any request may be retried.
+The service has the queue and the workers. The client retries a request without a response until its retry budget is
+exhausted, and then raises SandboxError; this is never a verdict. Requests have no side effects, so all are retried.
 """
 
 import logging
@@ -39,7 +39,7 @@ except ImportError as error:
 
 log = logging.getLogger(__name__)
 
-_RETRY_VARIABLE = "CURATE_RETRY_SECONDS"  # environment variable with the default of retry_seconds
+_RETRY_VARIABLE = "CURATE_RETRY_SECONDS"  # environment variable for the default of retry_seconds
 _JSON = {"content-type": "application/json"}
 _TOO_MANY_REQUESTS = 429
 _RETRYABLE = {_TOO_MANY_REQUESTS, 502, 503, 504}
@@ -51,8 +51,8 @@ _PREFETCH = 2  # concurrent requests of execute_many in excess of the workers, s
 _MAX_IDLE_CONNECTIONS = 64
 _CONNECT_SECONDS = 10
 _MAX_QUEUE_SECONDS = 1800  # time in the service's queue after which the service counts as hung
-_MAX_FULL_QUEUE_SECONDS = 300  # time of retries at a service with a full queue
-_TIMEOUT_FACTOR = 21  # multiple of its limits after which the service aborts a run on a busy machine
+_MAX_FULL_QUEUE_SECONDS = 300  # retry budget of a request while the service's queue is full
+_TIMEOUT_FACTOR = 21  # maximum duration of a run on a busy service, as a multiple of its time limit
 _POLL_SECONDS = 0.2  # interval between checks for cancellation during a pause
 _MAX_BACKOFF_SECONDS = 20  # maximum pause between retries, unless Retry-After is longer
 _SOCKET_OPTIONS = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *KEEPALIVE_OPTIONS]
@@ -71,12 +71,12 @@ class Backend:
     token          token of the service, if required; by default from http://anyone:TOKEN@host or from the environment
                    variable CURATE_TOKEN
     workers        maximum number of concurrent programs; by default the number of the service's workers
-    retry_seconds  retry budget, shared by all requests, from the first failure on, while the service is unreachable or
-                   stopping; by default the environment variable CURATE_RETRY_SECONDS, or 60
+    retry_seconds  time, from the first failure on, for retries at a service that is unreachable or stopping; shared by
+                   all requests; by default the environment variable CURATE_RETRY_SECONDS, or 60
     packages       packages that the service must have, see Sandbox
 
-    Raises BackendUnavailable if no service responds or its isolation is too weak, and ValueError for a seed, which only
-    the service can set. Requests to a service with a full queue are retried for up to five minutes.
+    While the service's queue is full, a request is retried for up to five minutes. Raises BackendUnavailable if no
+    service responds or its isolation is too weak, and ValueError for a seed: only the service can set one.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Backend:
                 f"the server at {self._url} is not `curate serve`: response to GET /health: {response.status}, {seen!r}"
             )
         if response.status != 200:
-            raise BackendUnavailable(f"the service at {self._url} is {about.get('status')}")
+            raise BackendUnavailable(f"the service at {self._url} is {about.get('status')}; restart it: curate serve")
         missing = [name for name, how in about["layers"].items() if how.startswith("none") and name != "numpy"]
         if isolation == "full" and missing:
             raise BackendUnavailable(
@@ -143,7 +143,7 @@ class Backend:
         return about
 
     def execute(self, request: Request[Response], cancellation: CancelToken | None = None) -> Response:
-        """See Backend.execute. Cancellation closes the connection; the service then kills the program."""
+        """Execute a request; see Backend.execute. Cancellation closes the connection; the service kills the program."""
         if cancellation is None:
             return self._send_with_retries(request, CancelToken())
         try:
@@ -175,7 +175,7 @@ class Backend:
         self._client.close()
 
     def _send_with_retries(self, request: Request[Response], cancellation: CancelToken) -> Response:
-        """Send a request, and retry it until a deadline; return the response. Raises as execute does."""
+        """Send a request, with retries, and return its response. Raises as execute does."""
         path = "/judge_suite" if isinstance(request, JudgeRequest) else "/run"
         body, timeout_seconds = json_codec.dumps(request), _compute_timeout(request)
         start_time, first_failed, n_attempts = time.monotonic(), math.inf, 0
@@ -199,7 +199,7 @@ class Backend:
                     self._retry_budget.record_success()
                 if response.status == 200:
                     return self._decode_response(response, request.result_type)
-                reason, pause = self._retry_reason(response), max(pause, response.retry_after_seconds)
+                reason, pause = self._get_retry_reason(response), max(pause, response.retry_after_seconds)
             now = time.monotonic()
             if is_full:
                 remaining_seconds = start_time + _MAX_FULL_QUEUE_SECONDS - now
@@ -221,11 +221,12 @@ class Backend:
             return json_codec.decode(response_type, json_codec.loads(response.body))
         except ValueError as error:
             raise SandboxError(
-                f"cannot decode the response of the service at {self._url}; does it have another version? {error}"
+                f"cannot decode the response of the service at {self._url}: {error}; install the same version of"
+                " curate-code here and there"
             ) from error
 
-    def _retry_reason(self, response: HttpResponse) -> str:
-        """Return the reason for a retry; raise the error in the response if it is permanent."""
+    def _get_retry_reason(self, response: HttpResponse) -> str:
+        """Return the reason why a retry may help; otherwise raise the error in the response."""
         message, name = response.get_error_message(), str(response.get_json_object().get("error"))
         if response.status == 422:
             raise _REQUEST_ERRORS.get(name, ValueError)(message)
@@ -237,9 +238,9 @@ class Backend:
 
 
 class _RetryBudget:
-    """The retry budget of a service that is down, shared by all threads.
+    """The time for retries at a service that is down, shared by all threads.
 
-    seconds   time from the first failure on; after that, each request gets one attempt, until one succeeds
+    seconds   time from the first failure on. Later requests get a single attempt, until one gets a response
     """
 
     def __init__(self, url: str, seconds: float) -> None:
@@ -248,7 +249,10 @@ class _RetryBudget:
         self._outage_start: float | None = None
 
     def record_failure(self, message: str, first_failed: float) -> float:
-        """Record a failure of a request that first failed at `first_failed`; return its remaining seconds."""
+        """Record a failure of a request; return its remaining seconds, negative if it must not be retried.
+
+        first_failed   monotonic time of the request's first failure
+        """
         now = time.monotonic()
         with self._lock:
             is_first = self._outage_start is None
@@ -265,7 +269,7 @@ class _RetryBudget:
         return min(outage_start, first_failed) + self._seconds - now
 
     def record_success(self) -> None:
-        """Record a response of the service."""
+        """Record that the service has responded."""
         with self._lock:
             outage_start, self._outage_start = self._outage_start, None
         if outage_start is not None:
@@ -281,7 +285,7 @@ def _read_retry_seconds() -> float:
 
 
 def _compute_timeout(request: Request[object]) -> float:
-    """Return the seconds after which the service counts as hung at this request."""
+    """Return the seconds without a response to this request after which the service counts as hung."""
     n_runs = len(request.suite.cases) if isinstance(request, JudgeRequest) else 1
     limits = request.run_limits
     return _MAX_QUEUE_SECONDS + _TIMEOUT_FACTOR * max(limits.wall_seconds, limits.cpu_seconds or 0) * n_runs

@@ -74,10 +74,11 @@ class Backend(WorkerBackend):
         number = workers or machine.count_cpus()
         memory_mb = machine.get_available_memory_mb()
         super().__init__(start, workers=number, isolation=isolation, memory_mb=memory_mb, levels=levels)
-        weakref.finalize(self, _remove, self._shared, os.getpid())  # registered last, so called first at exit
+        # At exit, finalizers run in reverse order: this one removes the directory before the workers exit.
+        weakref.finalize(self, _remove, self._shared, os.getpid())
 
     def close(self) -> None:
-        # Before the workers exit; if the caller is killed, the workers remove it.
+        # Removed before the workers exit. If the caller is killed, the workers remove it.
         _remove(self._shared, self._owner)
         super().close()
         self._end_reader()
@@ -86,7 +87,7 @@ class Backend(WorkerBackend):
 
 
 class _Image:
-    """The image (sandbox/jail/image.py), created on first use: in namespaces, or as a copy in a folder."""
+    """The image of all workers (sandbox/jail/image.py), created on first use: in namespaces, or a copy in a folder."""
 
     def __init__(self, packages: JailPackages) -> None:
         self._packages = packages
@@ -109,7 +110,7 @@ class _Image:
                 folder = stale_resources.make_run_directory()
                 self._remove = weakref.finalize(self, _remove, folder, os.getpid())
                 if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-                    remedy = "type: export TMPDIR=FOLDER, where files may be executed"
+                    remedy = "type: export TMPDIR=FOLDER, with a folder that is not mounted noexec"
                     raise CannotIsolate(f"{tempfile.gettempdir()} is mounted noexec; {remedy}")
                 self._make(LANDLOCK, folder)
                 self._copy = folder
@@ -141,13 +142,14 @@ class _Image:
 
 
 class _ProcessLane(SocketLane):
-    """A worker process.
+    """The connection to a new worker process.
 
     reader    reads its responses
     image     the file system of programs
-    seed, packages, abi, shared, scope_failure, level, fallback_reason  see WorkerConfig
+    abi       WorkerConfig.max_landlock_abi
+    seed, packages, shared, scope_failure, level, fallback_reason  see WorkerConfig
 
-    Raises LaneLost if it exits during its start, and BackendUnavailable if it cannot isolate.
+    Raises LaneLost if the worker exits during its start, and BackendUnavailable if it cannot isolate programs.
     """
 
     def __init__(
@@ -170,7 +172,7 @@ class _ProcessLane(SocketLane):
                 scope_failure = str(error)
         namespaces = image.open_namespaces() if level == NAMESPACES else ()
         copy = image.make_copy() if level != NAMESPACES else ""
-        self._stderr_fd = os.memfd_create("worker")  # the worker's stderr
+        self._stderr_fd = os.memfd_create("worker")
         ours, theirs = socket.socketpair()
         super().__init__(ours, reader)
         try:
@@ -207,7 +209,7 @@ class _ProcessLane(SocketLane):
             raise
 
     def send(self, jobs: Sequence[Job]) -> None:
-        if self._process.poll() is not None:  # its judge, which holds the socket, exits a moment later
+        if self._process.poll() is not None:  # its child, the judge, may still hold the socket open
             raise LaneLost("it exited while it was idle")
         super().send(jobs)
 
@@ -230,11 +232,12 @@ class _ProcessLane(SocketLane):
 def _start_process(
     module: str, arguments: str, descriptors: list[int], stderr: int, scope: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start main(arguments) of a module of sandbox/jail in a new process.
+    """Start a process that calls main(arguments) of a module of sandbox/jail.
 
-    descriptors   descriptors to inherit
+    arguments     the arguments as Python code
+    descriptors   descriptors that it inherits
     stderr        descriptor of its stderr
-    scope         prefix of the command that starts it in its own systemd scope; empty for none
+    scope         prefix of its command, for its own systemd scope; empty for none
     """
     project = str(Path(__file__).parents[2])
     code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
@@ -243,7 +246,8 @@ def _start_process(
     if scope:
         environment |= delegation.make_scope_environment()
     return subprocess.Popen(
-        # Not a version manager's shim or a venv with .pth files, whose start takes longer than a hundred runs.
+        # The base interpreter without site: a version manager's shim, or .pth files in a venv, would add a delay longer
+        # than a hundred runs.
         [*scope, _find_interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", code],
         pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
@@ -251,7 +255,7 @@ def _start_process(
         stderr=stderr,
         env=environment,
         cwd="/",
-        start_new_session=True,  # shields it from Ctrl-C and signals to the process group; it exits with its caller
+        start_new_session=True,  # so that it gets no signals of the caller's process group, such as Ctrl-C
     )
 
 
@@ -266,7 +270,7 @@ def _remove(directory: str, owner: int) -> None:
 
 
 def _sweep() -> None:
-    """Remove stale resources of workers that were killed with their caller."""
+    """Remove stale cgroups and directories of workers that were killed with their caller."""
     delegation.sweep_cgroups()
     stale_resources.sweep_directories()
 
@@ -276,7 +280,7 @@ def _find_interpreter() -> str:
 
 
 def _find_numpy() -> dict[str, str]:
-    """Find the directories of this environment's numpy: name -> path; empty if it is not installed."""
+    """Return the directories of this environment's numpy: name -> path; empty if it is not installed."""
     spec = importlib.util.find_spec("numpy")
     if spec is None or spec.origin is None:
         return {}

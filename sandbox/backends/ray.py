@@ -1,8 +1,8 @@
 """The ray backend: on each node of a cluster, one actor supervises the node's workers (_supervisor.py, _cluster.py).
 
-The actors reserve no processors in Ray, since long-lived tasks, such as a trainer's, may hold all of them. A node that
-offers Ray no processors, often the head of a large cluster, is not used. Actors, workers and programs exit with the
-process that started them, even if it was killed.
+The actors reserve no processors in Ray, since long-lived tasks, such as a trainer's, may hold all of them. The backend
+does not use nodes without processors for Ray, as the head of a large cluster often is. When the process that started
+them exits, even by SIGKILL, actors, workers and programs exit, too.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from sandbox.extras import format_install_command
 from sandbox.packages import Package, find
 
 _LOG_FILTER_VARIABLE = "RAY_DEDUP_LOGS_SKIP_REGEX"  # Ray reads it on import
-# Ray prints pages of log for each lost process on the stdout of every connected process; curate logs one line.
+# For each lost process, Ray prints long log messages on the stdout of every connected process; curate logs one line.
 _FILTERED_MESSAGES = "Raylet is terminated|has been marked dead|A worker died or was killed"
 try:
     if "ray" not in sys.modules and _LOG_FILTER_VARIABLE not in os.environ:
@@ -45,8 +45,8 @@ except ImportError as error:
 
 _CONNECT_SECONDS = 30
 _START_SECONDS = 60  # time within which the supervisor of a node must be ready
-_MAX_CALLS = 5  # concurrent calls of one supervisor: exchanges, start and end
-# Otherwise Ray would kill the workers before they remove their cgroups.
+_MAX_CALLS = 5  # maximum number of concurrent calls of one supervisor: exchanges, its start, and its end
+# By default, Ray kills the workers when their actor exits, before they have removed their cgroups.
 _ENVIRONMENT = {"env_vars": {"RAY_kill_child_processes_on_worker_exit": "0"}}
 
 
@@ -59,10 +59,10 @@ class Backend(QueuedBackend):
     """Runs programs on the nodes of a Ray cluster.
 
     workers        number of workers per node; by default one per processor that the node offers to Ray
-    packages       see Sandbox. The same versions must be installed here and on every node; other nodes are not used
-    packages_from  their installation folder, here and on every node
-    address        address of the head node, "host:port"; "auto": RAY_ADDRESS, or the cluster of this machine. A process
-                   already connected to Ray, such as a trainer, uses its existing connection
+    packages       see Sandbox. Nodes with other versions than this machine are not used
+    packages_from  folder of the packages, with the same path on this machine and on every node
+    address        address of the head node, "host:port"; "auto" for RAY_ADDRESS or, if it is not set, the cluster of
+                   this machine. Ignored if this process is already connected to Ray, as in a trainer
 
     Raises BackendUnavailable if there is no cluster, or if none of its nodes can isolate as requested.
     """
@@ -101,10 +101,10 @@ class _RayNodes(ClusterNodes):
     """The nodes of a Ray cluster. Raises BackendUnavailable if there is none."""
 
     _connecting = threading.Lock()
-    _connection_users: list["_RayNodes"] = []  # users of one connection; the last one closes it
+    _connection_users: list["_RayNodes"] = []  # users of the connection that the first one opened; the last closes it
 
-    def __init__(self, address: str, start: tuple[Any, ...], dispatcher: RequestDispatcher) -> None:
-        self._start_arguments = start  # of NodeSupervisor.start, except the last
+    def __init__(self, address: str, start_arguments: tuple[Any, ...], dispatcher: RequestDispatcher) -> None:
+        self._start_arguments = start_arguments  # all arguments of NodeSupervisor.start except `processors`
         self._processors: dict[str, int] = {}
         name = f"the Ray cluster at {address}"
         with self._connecting:
@@ -151,7 +151,7 @@ class _RayNodes(ClusterNodes):
 
 
 class _ActorLane(NodeLane):
-    """A node whose supervisor is an actor."""
+    """The lane of a node whose supervisor is a Ray actor."""
 
     def __init__(self, actor: Any, *about: Any) -> None:
         super().__init__(*about)
@@ -162,13 +162,16 @@ class _ActorLane(NodeLane):
         return responses
 
     def end(self) -> None:
-        with contextlib.suppress(Exception):  # it may have exited
+        with contextlib.suppress(Exception):  # the actor may have exited already
             _call(self._actor.close, seconds=SHUTDOWN_SECONDS)
         _kill(self._actor)
 
 
 def _check_connected() -> None:
-    """Raise ConnectionError if not connected; Ray would otherwise connect implicitly, or start a new cluster."""
+    """Raise ConnectionError if this process is not connected to Ray.
+
+    Otherwise a call of Ray would implicitly connect, or start a new cluster.
+    """
     if not ray.is_initialized():
         raise ConnectionError("the connection to Ray was shut down")
 
@@ -176,7 +179,7 @@ def _check_connected() -> None:
 def _call(method: Any, *arguments: Any, seconds: float | None = None) -> Any:
     """Call a method of an actor; return its result or raise its exception. Raises TimeoutError."""
     _check_connected()
-    future = method.remote(*arguments).future()  # ray.get fails if the connection closes
+    future = method.remote(*arguments).future()  # not ray.get, which fails if another thread closes the connection
     try:
         return future.result(seconds)
     except TimeoutError:
@@ -186,13 +189,13 @@ def _call(method: Any, *arguments: Any, seconds: float | None = None) -> Any:
 
 
 def _kill(actor: Any) -> None:
-    with contextlib.suppress(Exception):  # it may have exited already
+    with contextlib.suppress(Exception):  # the actor may have exited already
         _check_connected()
         ray.kill(actor)
 
 
 def _unwrap_error(error: BaseException) -> Exception:
-    """Return the exception that a remote call raised or, if Ray itself failed, a short error."""
+    """Return the exception that a remote call raised or, if Ray itself failed, its message without log output."""
     if isinstance(error, RayTaskError):
         return cast(Exception, error.cause)
     # In Ray's errors, lines that begin with a tab are log output.
@@ -203,9 +206,9 @@ def _unwrap_error(error: BaseException) -> Exception:
 
 
 def connect(address: str, *packages: ModuleType) -> None:
-    """Connect to a cluster, and upload these packages and `sandbox`, so that all nodes have the same version.
+    """Connect to a cluster, and upload `sandbox` and these packages, so that all nodes have the same version.
 
-    Raises BackendUnavailable after 30 seconds; Ray itself would retry for many minutes.
+    Raises BackendUnavailable if the connection fails, or takes more than 30 seconds; Ray would retry for many minutes.
     """
     host, _, port = (os.environ.get("RAY_ADDRESS") or address if address == "auto" else address).rpartition(":")
     outcome: Future[None] = Future()
@@ -214,15 +217,15 @@ def connect(address: str, *packages: ModuleType) -> None:
         folders = [str(Path(package.__file__ or "").parent) for package in (sandbox, *packages)]
         failure: BaseException | None = None
         try:
-            # Without a working_dir, Ray would put the current folder first on its workers' sys.path, where a user's
-            # sandbox.py would shadow this package.
+            # An empty working_dir, since Ray would otherwise put the current folder first on its workers' sys.path. A
+            # user's sandbox.py there would shadow this package.
             with tempfile.TemporaryDirectory() as empty:
                 environment = {"py_modules": folders, "working_dir": empty}
                 ray.init(address, runtime_env=environment, log_to_driver=False, logging_level=logging.ERROR)
         except BaseException as error:
             failure = error
         if not outcome.set_running_or_notify_cancel():
-            ray.shutdown()  # the caller's timeout has passed
+            ray.shutdown()  # connect() has timed out
         elif failure:
             outcome.set_exception(failure)
         else:

@@ -13,7 +13,7 @@ import click
 from sandbox.closeable import Closeable
 from sandbox.extras import format_install_command
 
-# The modules of each extra of the distribution.
+# Extra of the distribution -> modules that it installs.
 _MODULES_OF_EXTRA = {
     "data": ("datasketch", "duckdb", "huggingface_hub", "jinja2", "pandas", "pyarrow", "xxhash"),
     "plot": ("matplotlib",),
@@ -24,18 +24,26 @@ _MODULES_OF_EXTRA = {
 
 
 def require_extra(extra: str, modules: Sequence[str] = ()) -> None:
-    """Raise ClickException with the install command if a module is missing. modules: by default, those of the extra."""
+    """Raise ClickException with the install command if a module is missing.
+
+    modules   the required modules; empty for all modules of the extra
+    """
     missing = [name for name in modules or _MODULES_OF_EXTRA[extra] if find_spec(name) is None]
     if missing:
-        raise click.ClickException(f"{', '.join(missing)} not installed. Type: {format_install_command(extra)}")
+        raise click.ClickException(
+            f"modules are not installed: {', '.join(missing)}. Type: {format_install_command(extra)}"
+        )
 
 
 def confirm_overwrite(out: Path, *, overwrite: bool) -> None:
-    """Raise ClickException if the file exists, unless --overwrite or, on a terminal, the user permits to replace it."""
+    """Raise ClickException if the output file exists, unless the user permits to replace it.
+
+    overwrite   whether the option --overwrite permits it; otherwise the command asks, if it runs on a terminal
+    """
     if overwrite or not out.exists():
         return
     if not out.is_file():
-        raise click.ClickException(f"{out} is not a file that can be replaced. Choose another --out.")
+        raise click.ClickException(f"{out} is not a regular file. Choose another --out.")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.ClickException(f"{out} exists. Pass --overwrite to replace it, or choose another --out.")
     if not click.confirm(f"{out} exists. Replace it?", err=True):
@@ -49,19 +57,19 @@ def report_user_errors(
     advice: str | Callable[[Exception], str] = "",
     exit_code: int = 1,
 ) -> Iterator[None]:
-    """Show errors that the user can fix in one line, without a traceback.
+    """Convert exceptions to ClickException, which click shows as one line without a traceback.
 
-    kinds              the exceptions to show; others propagate
-    interrupt_message  text after "interrupted; ", such as how to resume; None to let click end the command
-    advice             a sentence after each error message, or a function that returns it
-    exit_code          the exit status after an error; it is 1 after an interruption
+    kinds              the exceptions that the user can fix; others propagate
+    interrupt_message  text after "interrupted; " for KeyboardInterrupt, such as how to resume; None to let it propagate
+    advice             a sentence after the error message, or a function that returns it
+    exit_code          the exit status after one of `kinds`; it is 1 after an interruption
     """
     try:
         yield
     except kinds as error:
         message, advised = _describe_error(error), advice if isinstance(advice, str) else advice(error)
         explained = click.ClickException(f"{message}. {advised}" if advised else message)
-        vars(explained)["exit_code"] = exit_code  # a class attribute for mypy; click reads the instance's
+        vars(explained)["exit_code"] = exit_code  # click declares a ClassVar, to which mypy permits no assignment
         raise explained from error
     except KeyboardInterrupt:
         if interrupt_message is None:
@@ -76,12 +84,12 @@ def _describe_error(error: Exception) -> str:
 
 
 class ProgressBar(Closeable):
-    """A display of a stage's progress, rate and remaining time: a bar on a terminal, an occasional line elsewhere.
+    """A display of a stage's progress, rate and remaining time: a bar on a terminal, occasional lines elsewhere.
 
     unit          noun for the items, with a leading space
-    short_stages  whether, without a terminal, a stage of less than five seconds gets a line at its end
+    short_stages  whether a stage of less than five seconds also gets a line
 
-    Call it with the name of the stage, the number of items done, and their total number (None if unknown).
+    A call with the name of the stage, the number of items done, and their total number (None if unknown) updates it.
     """
 
     SECONDS_TO_FIRST_LINE = 5.0
@@ -92,7 +100,7 @@ class ProgressBar(Closeable):
 
         self._unit = unit
         self._tqdm = tqdm
-        self._bar: tqdm[Any] | None = None  # only on a terminal
+        self._bar: tqdm[Any] | None = None  # None before the first call, and without a terminal
         self._stage = ""
         self._start_time = self._next_line = 0.0
         self._short_stages = short_stages

@@ -54,7 +54,7 @@ def _show_packages(box: "Sandbox") -> None:
 
 
 def _run_checks(backend: str, box: "Sandbox") -> int:
-    """Run the self-check and show its results; return the number of failed checks."""
+    """Run and show the self-checks; return the number of failed ones."""
     from sandbox.conformance import KNOWN_FAILURES, run
 
     click.echo("\nself-check")
@@ -68,7 +68,7 @@ def _run_checks(backend: str, box: "Sandbox") -> int:
 
 
 def _apply_style(word: str) -> str:
-    return click.style(word, **_STYLES.get(word.strip(), {}))  # click removes the style without a terminal
+    return click.style(word, **_STYLES.get(word.strip(), {}))  # click.echo removes the style if stdout is no terminal
 
 
 def _format_result(result: "CheckResult", known_failures: Mapping[str, str]) -> str:

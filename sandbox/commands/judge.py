@@ -19,7 +19,7 @@ from sandbox.commands.partial_file import PartialFile
 if TYPE_CHECKING:
     from sandbox import Sandbox, SandboxOptions
 
-_MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # minimum size of a verdict without tests, and of each test in it
+_MIN_BYTES, _MIN_BYTES_OF_TEST = 180, 100  # minimum size of a verdict without its tests, and of each of its tests
 
 
 @click.command("judge")
@@ -51,10 +51,10 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
     with report_user_errors(OSError), ProgressBar(" submissions", short_stages=False) as progress:
         summary = _scan(records, progress)
         with report_user_errors(SandboxError):
-            programs = compute_fingerprint(sandbox.find_packages())[:12]  # verdicts depend on what programs can import
+            packages = compute_fingerprint(sandbox.find_packages())[:12]  # verdicts depend on the packages for programs
         with report_user_errors(OSError, advice="Choose another --out. Nothing has been judged."):
             partial = PartialFile(
-                out, ".".join(filter(None, [summary.fingerprint, "all" if run_all else "", programs]))
+                out, ".".join(filter(None, [summary.fingerprint, "all" if run_all else "", packages]))
             )
         saved = f"verdicts so far are in {partial.path}; the same command continues"
         interrupted, advice = f"the {saved}", f"The {saved}."
@@ -77,7 +77,7 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
 
 @dataclass(frozen=True, slots=True)
 class _InputSummary:
-    """Summary of an input file. fingerprint: prefix of the SHA-256 of its content."""
+    """The summary of an input file. fingerprint: prefix of the SHA-256 of its content."""
 
     fingerprint: str
     n_records: int
@@ -85,7 +85,7 @@ class _InputSummary:
 
 
 def _scan(records: Path, progress: ProgressBar) -> _InputSummary:
-    """Read all records. Raises ClickException for an unknown field, before any record is judged."""
+    """Read all records and return their summary. Raises ClickException for an unknown field."""
     digest = hashlib.sha256()
     n_records = n_tests = n_bytes = 0
     total = records.stat().st_size
@@ -136,7 +136,7 @@ def _format_size(n_bytes: int) -> str:
 def _judge_remaining(
     box: "Sandbox", records: Path, partial: PartialFile, n_records: int, progress: ProgressBar, *, run_all: bool
 ) -> None:
-    """Judge the records without a verdict."""
+    """Judge the records after those whose verdicts are in the partial file."""
     from sandbox.judge_record import judge_lines
 
     remaining = islice(_read_lines(records), partial.n_lines, None)
@@ -155,6 +155,6 @@ def _count_verdicts(out: Path) -> Counter[str]:
 
 
 def _read_lines(records: Path) -> Iterator[tuple[int, str]]:
-    """Yield the nonblank lines of a file, with their line numbers."""
+    """Yield the number and text of each nonblank line of a file."""
     with records.open(encoding="utf-8", errors="surrogateescape") as file:
         yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-BACKENDS = ("local", "docker", "ray", "http")  # literal, since importing them would slow down every command
+BACKENDS = ("local", "docker", "ray", "http")  # not backends.list_names(), whose import would slow down every command
 _OPTIONS = (
     click.option(
         "--backend",
@@ -55,11 +55,11 @@ Command = Callable[..., Any]
 
 
 def add_sandbox_options(command: Command) -> Command:
-    """Add the options of the sandbox to a command, as its parameter `sandbox`, a SandboxOptions."""
+    """Add the options of the sandbox to a command. Its parameter `sandbox` gets them as a SandboxOptions."""
 
     @add_sandbox_overrides
     @wraps(command)
-    def with_options(*arguments: Any, sandbox: dict[str, Any], **others: Any) -> Any:
+    def call_with_options(*arguments: Any, sandbox: dict[str, Any], **others: Any) -> Any:
         from sandbox import SandboxOptions
 
         try:
@@ -68,22 +68,22 @@ def add_sandbox_options(command: Command) -> Command:
             raise click.UsageError(str(error)) from error
         return command(*arguments, sandbox=options, **others)
 
-    return with_options
+    return call_with_options
 
 
 def add_sandbox_overrides(command: Command) -> Command:
-    """Add the same options to a command, as its parameter `sandbox`, a dict of the options that the user has passed.
+    """Add the options of the sandbox to a command, for commands that also read them from a configuration file.
 
-    Commands whose configuration file also has these options use it.
+    Its parameter `sandbox` gets a dict of the options that the user has passed.
     """
 
     @wraps(command)
-    def with_overrides(*arguments: Any, **others: Any) -> Any:
+    def call_with_overrides(*arguments: Any, **others: Any) -> Any:
         chosen = {name: others.pop(name) for name in NAMES}
         overrides = {name: value for name, value in chosen.items() if value not in (None, ())}
         return command(*arguments, sandbox=overrides, **others)
 
-    decorated: Command = with_overrides
+    decorated: Command = call_with_overrides
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated

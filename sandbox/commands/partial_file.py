@@ -19,16 +19,16 @@ from sandbox.concurrency.file_lock import FileLock
 class PartialFile(Closeable):
     """A partial file in the folder of `out`, renamed to `out` once it is complete.
 
-    out    the complete file
-    work   fingerprint of the command's inputs, part of the partial file's name; other inputs do not resume it
+    out           the complete file
+    fingerprint   hash of the command's inputs, part of the partial file's name, so that only the same inputs resume it
 
     The file is locked until `close`. Raises OSError if it cannot be written, and ClickException if another command
     writes to it, or if a line before the last is corrupt.
     """
 
-    def __init__(self, out: Path, work: str) -> None:
+    def __init__(self, out: Path, fingerprint: str) -> None:
         self._out = out
-        self.path = out.with_name(f"{out.name}.{work}.partial")
+        self.path = out.with_name(f"{out.name}.{fingerprint}.partial")
         if out.parent.exists() and not out.parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "Not a folder", str(out.parent))
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -38,14 +38,14 @@ class PartialFile(Closeable):
         )
         self._is_committed = False
         try:
-            self.n_lines = _count_complete_lines(self.path)  # left by an interrupted command
+            self.n_lines = _count_complete_lines(self.path)  # more than 0 after an interruption
         except BaseException:
             self._lock.close()
             raise
 
     @property
     def free_bytes(self) -> int:
-        """Free bytes on the file's disk."""
+        """Free space in the file system of the file."""
         return shutil.disk_usage(self.path.parent).free
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class PartialFile(Closeable):
             yield append
 
     def commit(self) -> None:
-        """Rename the partial file to the complete file."""
+        """Rename the file to `out`."""
         self.path.rename(self._out)
         self._is_committed = True
 
@@ -82,8 +82,9 @@ def _count_complete_lines(path: Path) -> int:
                 json.loads(line)
             except ValueError:
                 raise click.ClickException(
-                    f"{path} is corrupt at line {n_lines + 1}. Restore it from a copy. Or truncate it there, and the "
-                    f"same command repeats the rest: sed -i '{n_lines + 1},$d' {shlex.quote(str(path))}"
+                    f"{path} is corrupt at line {n_lines + 1}. Restore it from a copy, or delete that line and all "
+                    f"later ones, so that the same command repeats them: sed -i '{n_lines + 1},$d' "
+                    f"{shlex.quote(str(path))}"
                 ) from None
             n_lines, end = n_lines + 1, end + len(line)
     os.truncate(path, end)

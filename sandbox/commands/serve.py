@@ -106,9 +106,9 @@ def command(
 ) -> None:
     """Serve the sandbox over HTTP.
 
-    POST /judge takes records as `curate judge` does; POST /run_code takes those of SandboxFusion's clients. All paths
-    are described at /openapi.json. After SIGTERM or Ctrl-C the service first finishes the accepted requests; a
-    second one ends it immediately.
+    POST /judge takes the records of `curate judge`; POST /run_code takes the requests of SandboxFusion's clients. GET
+    /openapi.json describes all paths. After SIGTERM or Ctrl-C, the service finishes the accepted requests before it
+    exits; after a second signal, it exits immediately.
     """
     require_extra("serve")
     from sandbox import SandboxError
@@ -117,7 +117,7 @@ def command(
 
     token = _read_token(token_file)
     listeners = _listen(host, port, processes, token)
-    greeting = f"listening on {_format_url(listeners[0])}"
+    url = _format_url(listeners[0])
     with report_user_errors(SandboxError), sandbox.open() as box:
         max_limits = _make_max_limits(
             box.workers,
@@ -135,10 +135,10 @@ def command(
             host=host,
             max_limits=max_limits,
         )
-        about = f"({box.workers} workers, {'token' if token else 'no token'})"
-        all_answered = server.serve(box, settings, listeners, lambda: click.echo(f"{greeting} {about}"))
-    if not all_answered:
-        raise click.ClickException("stopped before all accepted requests got a response")
+        message = f"listening on {url} ({box.workers} workers, {'token' if token else 'no token'})"
+        is_complete = server.serve(box, settings, listeners, lambda: click.echo(message))
+    if not is_complete:
+        raise click.ClickException("the service stopped before all accepted requests got a response")
 
 
 def _listen(host: str, port: int, processes: int, token: str | None) -> list[socket.socket]:
@@ -149,7 +149,8 @@ def _listen(host: str, port: int, processes: int, token: str | None) -> list[soc
     try:
         if token is None and not is_loopback(host):
             raise click.ClickException(
-                f"anyone who reaches {host} could run programs here. Set a token: --token-file FILE, or CURATE_TOKEN"
+                f"without a token, anyone who reaches {host} could run programs on this machine. Set one: --token-file"
+                " FILE, or CURATE_TOKEN"
             )
         return listen_many(host, port, processes)
     except OSError as error:
@@ -192,6 +193,7 @@ def _read_token(file: Path | None) -> str | None:
     token = file.read_text().strip() if file is not None else os.environ.get("CURATE_TOKEN") or None
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise click.ClickException(
-            f"the token in {file or 'CURATE_TOKEN'} must be one word of ASCII. Make one: openssl rand -hex 32"
+            f"the token in {file or 'CURATE_TOKEN'} must be printable ASCII without spaces. Generate one: openssl rand"
+            " -hex 32"
         )
     return token

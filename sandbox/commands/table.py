@@ -60,7 +60,7 @@ def _print_with_rich(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -
         style = "cyan" if number == 0 and column.is_text else ""
         table.add_column(column.name, justify="left" if column.is_text else "right", style=style, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row.cells))  # Text: brackets in a cell are not markup
+        table.add_row(*(Text(cell) for cell in row.cells))  # in a str, rich would parse brackets as markup
     console = Console()
     console.print(table)
     for row in rows:

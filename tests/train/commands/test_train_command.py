@@ -50,7 +50,7 @@ def test_a_file_of_prompts_needs_no_extra_but_that_for_training(tiny_model, six_
     assert trained.exit_code == 0, trained.output
     refused = curate("train", *without_a_file("deepcoder-16k", tiny_model, six_problems), "--out", tmp_path / "other")
     assert refused.exit_code == 1
-    assert "datasketch, pandas, xxhash not installed. Type: pip install" in refused.output
+    assert "not installed: datasketch, pandas, xxhash. Type: pip install" in refused.output
 
 
 def test_the_plan_of_a_preset_says_that_nothing_is_evaluated(tiny_model, six_problems):
