@@ -37,8 +37,8 @@ class Sandbox(Closeable):
     modules        modules that programs can import: name -> trusted source, less than 100 KB together. They are
                    executed before any program. Only for the backends local and docker
 
-    A run waits until the memory limits of all concurrent runs together fit into the memory of the machine or, if lower,
-    the memory limit of this process's cgroup.
+    A run waits until the memory limits of all concurrent runs together fit into the machine's memory, or into the
+    memory limit of this process's cgroup.
 
     Raises BackendUnavailable if the backend cannot start with these options, and ValueError for invalid parameters.
     """

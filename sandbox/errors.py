@@ -2,9 +2,9 @@
 
 SandboxError                 the program has no result: retry it or mask the sample, never score it 0
     BackendUnavailable       the backend cannot start with these options; the message has a remedy
-        CannotIsolate        the machine lacks the requested isolation
-    ExecutionLost            a run was lost, and a bounded number of retries failed
-        KilledExternally     a SIGKILL came from neither the sandbox nor the program
+        CannotIsolate        the machine does not support the requested isolation
+    ExecutionLost            a run was lost, and so were its retries
+        KilledExternally     another process sent SIGKILL to a run
     Cancelled                the caller cancelled the request
 
 RefereeError                 a ValueError: the suite's own checker or interactor failed. The program has no verdict; fix
@@ -17,7 +17,7 @@ class SandboxError(Exception):
 
 
 def get_error_code(kind: type[BaseException]) -> str:
-    """Return an exception class's name on the wire: its own `code`, else the class name."""
+    """Return the name of an exception class in responses of the service: its attribute `code`, or else its own name."""
     code: str = vars(kind).get("code", kind.__name__)
     return code
 
@@ -27,15 +27,15 @@ class BackendUnavailable(SandboxError):
 
 
 class CannotIsolate(BackendUnavailable):
-    """The machine lacks a requirement of the isolation level."""
+    """The machine does not support the isolation level."""
 
 
 class ExecutionLost(SandboxError):
-    """A run and its retries were lost: a worker exited, hung, or got no CPU time."""
+    """A run and its retries were lost: the worker exited, hung, or got no CPU time."""
 
 
 class KilledExternally(ExecutionLost):
-    """An operator, or the OOM killer of another cgroup, sent SIGKILL to a run. A dispatcher retries it once."""
+    """A run got SIGKILL, for example from an operator or from the kernel's OOM killer. The backend retries it once."""
 
     code = "KilledExternally"
 

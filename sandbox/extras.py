@@ -1,6 +1,6 @@
-"""The versions of installed distributions, and the command that installs the requirements of one of curate's extras.
+"""Versions of installed distributions, and the command that installs the requirements of one of curate's extras.
 
-The command names the requirements, since package indexes do not have curate itself.
+The command lists the requirements, since curate itself is on no package index.
 """
 
 import shlex
@@ -13,7 +13,7 @@ _SOURCE_TREE = Path(__file__).parents[1]
 
 
 def find_installed_version(*names: str) -> str | None:
-    """Return the version of the first installed one of these distributions; None if none is installed."""
+    """Return the version of the first of these distributions that is installed; None if none is."""
     for name in names:
         with suppress(PackageNotFoundError):
             return version(name)
@@ -26,7 +26,7 @@ def format_install_command(extra: str) -> str:
         from packaging.requirements import Requirement
 
         requirements = [Requirement(line) for line in requires(DISTRIBUTION) or ()]
-    except (PackageNotFoundError, ImportError):  # an uninstalled source tree
+    except (PackageNotFoundError, ImportError):  # curate runs from a source tree that is not installed
         return f"pip install --editable {shlex.quote(f'{_SOURCE_TREE}[{extra}]')}"
     needed = [line for line in requirements if line.marker is not None and line.marker.evaluate({"extra": extra})]
     for requirement in needed:

@@ -22,7 +22,7 @@ from sandbox.concurrency.sockets import SocketInterrupt, SocketRegistry
 _MAX_RETRY_AFTER_SECONDS = 300.0
 _MAX_MESSAGE_BYTES = 200
 _CHUNK_BYTES = 1 << 16
-_URLLIB3_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # urllib3's objects in messages
+_URLLIB3_OBJECTS = re.compile(r"<[^<>]*>(: )?|\w*Connection\w*\([^()]*\): ")  # reprs of objects in urllib3's messages
 
 
 class ServerUnreachable(Exception):
@@ -54,7 +54,7 @@ class HttpResponse:
         return content if isinstance(content, dict) else {}
 
     def get_error_message(self) -> str:
-        """Return the server's error message: a field of its JSON, or else the start of the body."""
+        """Return the server's error message: a field of the JSON object or, without it, the start of the body."""
         content = self.get_json_object()
         error = content.get("detail") or content.get("error") or content.get("message")
         message = error.get("message") if isinstance(error, dict) else error
@@ -88,7 +88,7 @@ class HttpClient:
             raise ValueError(f"{url!r} is not a URL: {error}") from error
         if parts.scheme not in ("http", "https") or not parts.host:
             raise ValueError(f"{url!r} does not begin with http:// or https:// and a host")
-        self.url: str = parts._replace(auth=None).url  # for messages, without credentials
+        self.url: str = parts._replace(auth=None).url  # without credentials, so messages may contain it
         self.password = (parts.auth or "").partition(":")[2]
         self.headers = dict(headers or {})
         self._path = parts.path or ""
@@ -112,8 +112,8 @@ class HttpClient:
     ) -> HttpResponse:
         """Send a request once. Raises ServerUnreachable.
 
-        body          bytes, sent within `connect_seconds`; or a stream, with that timeout for each chunk, and its
-                      length in `headers`
+        body          bytes, sent within `connect_seconds`; or a stream, each chunk of which is sent within that time,
+                      with its length in `headers`
         read_seconds  read timeout, and upper bound of the connect timeout
         max_seconds   time limit of the whole response, checked whenever a chunk arrives
         max_bytes     size limit of its body
@@ -137,10 +137,10 @@ class HttpClient:
         self, method: str, path: str, body: bytes | IO[bytes] | None = None, *, read_seconds: float,
         headers: Mapping[str, str] | None = None, unpack: bool = True,
     ) -> Iterator[urllib3.BaseHTTPResponse]:  # fmt: skip
-        """Send a request once, and yield the response before its body is read; see `request`.
+        """Send a request once, and yield the response, whose body the caller reads; see `request`.
 
-        A body read to its end frees the connection for reuse. Raises ServerUnreachable on entry, and in the `with`
-        block if the connection fails.
+        The connection is reused only if the caller reads the body to its end. Raises ServerUnreachable on entry, and in
+        the `with` block if the connection fails.
         """
         response = None
         try:
@@ -164,7 +164,7 @@ class HttpClient:
                 response.close()
 
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> AbstractContextManager[SocketInterrupt]:
-        """Yield `interrupt`, or a new one, which aborts this thread's requests when called from any thread."""
+        """Yield `interrupt`, or a new one. A call of it, from any thread, aborts this thread's requests."""
         return self._sockets.open_interrupt(interrupt)
 
     def close(self) -> None:

@@ -22,7 +22,8 @@ import msgspec
 
 Kind = TypeVar("Kind")
 
-_MESSAGE_AND_PATH = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]*)`)?", re.DOTALL)  # paths have field names and indices
+# A message of msgspec, and the path in it, which consists of field names and indices.
+_MESSAGE_AND_PATH = re.compile(r"(.*?)(?: - at `\$\.?([\w.\[\]]*)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _EXPECTED = re.compile(r"Expected `(.*?)`(.*?)(?:, got .*)?")
 _TYPE_NAMES = {
@@ -34,14 +35,14 @@ _TYPE_NAMES = {
     "object": "an object",
     "bytes": "base64",
 }
-_HUGE = 10**400  # replaces a number that overflows a float, so that decoding rejects only its field
+_HUGE = 10**400  # stands for a number that overflows a float, so that the error names its field
 _EXPECTED_BY_MESSAGE = {"Number out of range": "a number in range", "Invalid base64 encoded string": "base64"}
 
 
 class UnknownField(ValueError):
     """An object has a field that its type lacks."""
 
-    code = "ValueError"  # clients can distinguish it only by its message
+    code = "ValueError"  # responses of the service do not distinguish it from other ValueErrors
 
 
 def dumps(value: Any) -> bytes:
@@ -55,14 +56,14 @@ def encode(value: Any) -> Any:
 
 
 def loads(text: bytes | str) -> Any:
-    """Parse JSON. A number without a fractional part becomes an int in any notation.
+    """Parse JSON. A number without a fractional part becomes an int, even 1.0 or 1e3.
 
     Raises ValueError for invalid or too deeply nested JSON.
     """
     try:
         return _FAST_DECODER.decode(text)
     except (ValueError, RecursionError):
-        pass  # the standard library accepts lone surrogates, and reports the position of an error
+        pass  # unlike msgspec, the standard library accepts lone surrogates, and reports the position of an error
     try:
         return _DECODER.decode(text if isinstance(text, str) else text.decode("utf-8"))
     except RecursionError:
@@ -102,13 +103,16 @@ def decode(kind: type[Kind], raw: Any) -> Kind:
 
 
 def make_schemas(kinds: Iterable[type], ref_template: str) -> dict[str, Any]:
-    """Return the JSON Schemas of types, and of all types in them, by name. ref_template: the $ref of {name}."""
+    """Return the JSON Schemas of types, and of all types in them: name -> schema.
+
+    ref_template   format of a $ref, with the placeholder {name}
+    """
     _, found = msgspec.json.schema_components(map(_forbid_unknown_fields, kinds), ref_template=ref_template)
     return {name: {**schema, "description": cleandoc(schema["description"])} for name, schema in found.items()}
 
 
 def _forbid_unknown_fields(hint: Any) -> Any:
-    """Replace dataclasses in a type hint, for which msgspec permits unknown fields, by Structs that forbid them."""
+    """Replace the dataclasses in a type hint by Structs that forbid unknown fields, which msgspec ignores otherwise."""
     if isinstance(hint, type) and is_dataclass(hint):
         return _make_closed_struct(hint)
     if not get_args(hint) or get_origin(hint) is Literal:
@@ -151,7 +155,7 @@ def _check_names(kind: Any, raw: Any, path: str) -> None:
 
 @cache
 def _list_field_types(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the types of the fields by name, and their parts that _check_names must check."""
+    """Return the type of each field, and of each field that _check_names checks the part to check, by name."""
     hints = get_type_hints(kind)
     parts = {name: _find_checked_part(hint) for name, hint in hints.items()}
     return hints, {name: part for name, part in parts.items() if part is not None}
@@ -166,9 +170,7 @@ def _find_checked_part(hint: Any) -> Any:
 
 
 def _describe_unknown_field(name: str, path: str, hints: Mapping[str, Any]) -> str:
-    field_names = [
-        field for field, hint in hints.items() if Any not in get_args(hint)
-    ]  # without ignored ones, of type Any
+    field_names = [field for field, hint in hints.items() if Any not in get_args(hint)]  # ignored fields have type Any
     nearest = difflib.get_close_matches(name[:80], field_names, n=1)
     suggestion = f"Did you mean {nearest[0]!r}? " if nearest else ""
     metadata_hint = " Put fields of your own under 'metadata', which is ignored." if "metadata" in hints else ""
@@ -176,7 +178,7 @@ def _describe_unknown_field(name: str, path: str, hints: Mapping[str, Any]) -> s
 
 
 def _explain(message: str, raw: Any) -> str:
-    """Rephrase a message of msgspec in terms of JSON, with the offending value."""
+    """Rephrase a message of msgspec in terms of JSON, and add the invalid value."""
     problem, path = _MESSAGE_AND_PATH.fullmatch(message).groups(default="")  # type: ignore[union-attr]  # it matches anything
     if missing := _MISSING.fullmatch(problem):
         return f"field {f'{path}.{missing[1]}'.lstrip('.')!r} is missing"

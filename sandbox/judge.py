@@ -18,13 +18,19 @@ from sandbox.return_values import decode, decode_literal, may_equal, may_equal_l
 from sandbox.suite import INTERACTIVE, PROGRAM, PYTHON, Assertions, Case, RefereeConvention, Suite
 
 _MAX_DETAIL_CHARS = 300
-MAX_OUTPUT_BYTES = 16 << 10  # maximum of one output in Judgement.outputs
-MAX_OUTPUTS_BYTES = 256 << 10  # maximum of all outputs in Judgement.outputs
+MAX_OUTPUT_BYTES = 16 << 10  # maximum size of one output in Judgement.outputs
+MAX_OUTPUTS_BYTES = 256 << 10  # maximum size of all outputs in Judgement.outputs together
 _NOTHING_RETURNED = "the call ended the process instead of returning"
 
 
 class _ValueForm(NamedTuple):
-    """The notation of a suite for the values of calls."""
+    """The operations on return values in one notation: JSON, or Python literals.
+
+    may_equal   returns False if an encoded value certainly differs from the expected value in this notation
+    parse       parses an expected value
+    decode      decodes an encoded value
+    describe    describes a decoded value for humans
+    """
 
     may_equal: Callable[[bytes, str], bool]
     parse: Callable[[str], Any]
@@ -37,7 +43,10 @@ _LITERALS = _ValueForm(may_equal_literal, literals.parse_literal, decode_literal
 
 
 class Verdict(Enum):
-    """The verdict on a submission. A failure of the sandbox is an exception instead."""
+    """The verdict on a submission or on one test. A failure of the sandbox is an exception instead.
+
+    In JSON records, judge_record.JudgeVerdict is a Judgement: this verdict, scores and resource usage.
+    """
 
     ACCEPTED = "accepted"
     WRONG_ANSWER = "wrong_answer"
@@ -51,10 +60,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CaseJudgement:
-    """The result of one test.
+    """The judgement of one case.
 
     detail    human-readable explanation: the end of stderr, the actual output, or the referee's message
-    partial   a referee's partial credit for an output that it did not accept
+    partial   a referee's partial credit, less than 1, for an output that it did not accept
     """
 
     verdict: Verdict
@@ -71,10 +80,10 @@ class CaseJudgement:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The result of a suite.
+    """The judgement of a submission by a suite.
 
-    verdict   the first verdict other than accepted, or accepted
-    cases     one entry per executed case, in order; all cases after the first failure are skipped unless `run_all`
+    verdict   the first verdict of a case other than accepted; accepted if there is none
+    cases     one entry per executed case, in order. Without `run_all`, the cases after the first failure are skipped
     n_cases   number of cases in the suite
     outputs   with `keep_outputs`: the output of each executed case; empty if it was not accepted, is not UTF-8, is
               longer than 16 KiB, or exceeds 256 KiB together with earlier outputs
@@ -96,7 +105,7 @@ class Judgement:
 
     @property
     def score(self) -> float:
-        """Mean score of the suite's cases; skipped cases count as 0. Differs from pass_rate by partial credit."""
+        """Mean score of the suite's cases, with partial credit; skipped cases count as 0."""
         return sum(case.score for case in self.cases) / self.n_cases
 
 
@@ -115,10 +124,10 @@ class CaseRun:
     """A program's run on one case.
 
     referee_result      the ruling of the referee or of statement tests; None if a comparison decides
-    extra_wall_seconds  additional wall time: of a referee after the program's end, or of a run without result
-    rerun_isolated      reruns the case in its own process, given the remaining seconds; None if it had one. Only a
-                        failure in the rerun counts; an accepted rerun means two outputs for one case, of which the
-                        program may have guessed one
+    extra_wall_seconds  wall time in excess of `result`: of a referee after the program's end, or of a lost run
+    rerun_isolated      reruns the case in its own process, given the remaining seconds; None if it already had its own.
+                        The judge calls it after a failure. If the rerun is accepted, the program has two outputs for
+                        one case, and may have guessed one of them
     """
 
     result: RunResult
@@ -141,12 +150,12 @@ def judge(
 ) -> Judgement:
     """Judge one submission.
 
-    run           runs the submission on a case, given the case and the remaining seconds of the budget; it must pass
+    run           runs the submission on a case, given the case and the remaining seconds of the budget. It must pass
                   only the case's input to the program
     run_all       whether to continue after a failed case
     keep_outputs  whether to return the accepted outputs
-    run_isolated  like `run`, but in a separate process, if `run` may combine cases. If a case is accepted only in
-                  isolation, all cases are rejudged with it, since the program may detect how it runs
+    run_isolated  like `run`, with a process for each case; None if `run` never shares a process. If a case is accepted
+                  only in its own process, this judges all cases again by `run_isolated`
 
     Raises ValueError for an invalid suite.
     """
@@ -157,7 +166,7 @@ def judge(
     remaining_bytes = MAX_OUTPUTS_BYTES
     for case in suite.cases:
         if remaining_seconds <= 0:
-            cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget is used up"))
+            cases.append(CaseJudgement(Verdict.TIME_LIMIT, 0, 0, 0, "the submission's budget_seconds are used up"))
             break
         case_run = run(case, remaining_seconds)
         remaining_seconds -= case_run.total_wall_seconds
@@ -213,31 +222,31 @@ def _check_suite(suite: Suite) -> checkers.Checker | None:
             raise ValueError(f"a suite with a referee needs the checker program or interactive, not {suite.checker!r}")
         return checkers.load(suite.checker)
     if suite.referee is None:
-        raise ValueError(f"the checker {suite.checker!r} needs a referee")
+        raise ValueError(f"the checker {suite.checker!r} needs a referee: pass Suite(referee=...)")
     if suite.entry_point is not None:
-        raise ValueError("a referee judges printed output, but this suite calls a function")
+        raise ValueError("a referee judges printed output, but this suite calls a function: leave out entry_point")
     if suite.checker == INTERACTIVE and suite.referee.convention is not RefereeConvention.TESTLIB:
         raise ValueError("an interactive referee cannot print its ruling; its convention must be testlib")
     return None
 
 
-def _check_assertions(suite: Suite, shared: Assertions) -> checkers.Checker:
+def _check_assertions(suite: Suite, assertions: Assertions) -> checkers.Checker:
     """Return the checker of an assertion suite. Raises ValueError for an invalid suite."""
     if suite.checker != PYTHON:
         raise ValueError(f"a suite with assertions needs the checker 'python', not {suite.checker!r}")
     if suite.entry_point is not None or suite.referee is not None:
-        raise ValueError("a suite with assertions has neither an entry_point nor a referee")
-    if wrong := [name for name in shared.names if not (isinstance(name, str) and name.isidentifier())]:
+        raise ValueError("a suite with assertions cannot have an entry_point or a referee")
+    if wrong := [name for name in assertions.names if not (isinstance(name, str) and name.isidentifier())]:
         raise ValueError(f"the names of assertions must be Python names, not {wrong[0]!r}"[:200])
-    if not shared.names:
-        raise ValueError("assertions must name what a submission defines")
+    if not assertions.names:
+        raise ValueError("Assertions.names is empty; list the functions and classes that a submission must define")
     for number, case in enumerate(suite.cases):
         try:
             part = "input"
             if not case.expected:
                 _check_statements(case.input)
                 continue
-            literals.check_call(case.input, shared.names)
+            literals.check_call(case.input, assertions.names)
             part = "expected"
             literals.parse_literal(case.expected)
         except ValueError as error:
@@ -246,10 +255,10 @@ def _check_assertions(suite: Suite, shared: Assertions) -> checkers.Checker:
 
 
 def _check_statements(text: str) -> None:
-    """Raise ValueError, with a message that begins with "must be", unless the text consists of statements."""
+    """Raise ValueError, with a message that begins with "must be", unless the text is Python statements."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of escapes such as "\d"
+            warnings.simplefilter("ignore")  # SyntaxWarning for invalid escapes, such as "\d"
             statements = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"must be Python statements: {error}"[:200]) from None
@@ -291,7 +300,7 @@ def _judge_call(case: Case, result: RunResult, checker: checkers.Checker, form: 
     try:
         returned = form.decode(result.returned)
         same = checker.same_value(returned, expected)
-    except (ValueError, TypeError, RecursionError) as error:  # the comparison of sets allows less nesting than decoding
+    except (ValueError, TypeError, RecursionError) as error:  # same_value also raises RecursionError, for nested sets
         return Verdict.WRONG_ANSWER, f"the returned value cannot be read: {error}"[:_MAX_DETAIL_CHARS]
     return (Verdict.ACCEPTED, "") if same else (Verdict.WRONG_ANSWER, form.describe(returned)[:_MAX_DETAIL_CHARS])
 

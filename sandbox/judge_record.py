@@ -15,7 +15,7 @@ from sandbox.judge import Judgement, Verdict
 from sandbox.program import BadLimit, Limits, Program
 from sandbox.suite import PYTHON, Assertions, Case, Referee, RefereeConvention, Suite
 
-LIMIT_FIELDS = {"wall_seconds": "time_limit_s", "memory_mb": "memory_limit_mb"}  # limit -> the field that sets it
+LIMIT_FIELDS = {"wall_seconds": "time_limit_s", "memory_mb": "memory_limit_mb"}  # limit -> field of a record
 _DEFAULTS = Limits()
 
 Identity = Annotated[Any, Meta(description="as sent")]
@@ -50,9 +50,9 @@ class RecordReferee(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A submission and the tests that judge it.
+    """A submission and its tests.
 
-    Ignored fields: those of `curate export --to jsonl`, and `metadata` for users.
+    Ignored are `metadata`, for any content, and the other fields of `curate export --to jsonl`.
     """
 
     id: str | int
@@ -80,7 +80,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def from_submission(cls, record_id: str | int, program: Program, suite: Suite) -> Self:
-        """Return the record of a submission, with the suite's wall time and memory limits only."""
+        """Return the record of a submission. Of the suite's limits, it has only the wall time and memory limits."""
         referee, shared = suite.referee, suite.assertions
         return cls(
             id=record_id,
@@ -119,7 +119,12 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise error.with_field_names(LIMIT_FIELDS) from None
 
     def to_suite(self, limits: Limits | None = None) -> Suite:
-        """Return the suite. limits: None for the record's. Raises ValueError if the kind lacks a required field."""
+        """Return the suite of the record.
+
+        limits   limits of each run; None for those of the record
+
+        Raises ValueError if the record lacks a field that its kind requires.
+        """
         if self.kind == "function" and self.fn_name is None:
             raise ValueError("a record of kind function needs field 'fn_name', a string")
         assertions = None
@@ -140,7 +145,7 @@ class Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CaseVerdict(Struct, frozen=True):
-    """The verdict of one test; see sandbox.CaseJudgement."""
+    """The JSON record of the judgement of one test; see sandbox.CaseJudgement."""
 
     verdict: Verdict
     cpu_seconds: float
@@ -151,7 +156,10 @@ class CaseVerdict(Struct, frozen=True):
 
 
 class JudgeVerdict(Struct, frozen=True):
-    """The verdict of one submission; see sandbox.Judgement."""
+    """The JSON record of the judgement of one submission; see sandbox.Judgement.
+
+    Its field `verdict` is a sandbox.Verdict, such as accepted or wrong_answer.
+    """
 
     id: Identity
     verdict: Verdict
@@ -165,7 +173,7 @@ class JudgeVerdict(Struct, frozen=True):
 
     @classmethod
     def from_judgement(cls, record_id: str | int, judgement: Judgement) -> Self:
-        """Convert a judgement of the record with this id."""
+        """Return the record of a judgement of the submission with this id."""
         cases = judgement.cases
         return cls(
             record_id,
@@ -195,12 +203,14 @@ def _round_usage(cpu_seconds: float, wall_seconds: float, memory_mb: float) -> t
 
 
 def judge_lines(box: Sandbox, lines: Iterable[tuple[int, str]], *, run_all: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON object of a JudgeVerdict for each (number, text) of a JSON Lines file, in order.
+    """Judge the records of a JSON Lines file; yield the JSON object of a JudgeVerdict for each, in order.
+
+    lines   (line number, text) of each record
 
     A malformed record, or one that the sandbox failed to judge, yields an object with `error` and the line number.
     """
-    ready: dict[int, Mapping[str, Any]] = {}  # position among the lines -> JSON object
-    pending: dict[int, tuple[int, int, str | int]] = {}  # index among the pairs -> position, line number, id
+    ready: dict[int, Mapping[str, Any]] = {}  # position in `lines` -> JSON object to yield
+    pending: dict[int, tuple[int, int, str | int]] = {}  # index of a pair -> position, line number, id
     next_position = 0
 
     def generate_pairs() -> Iterator[tuple[Program, Suite]]:

@@ -10,25 +10,25 @@ from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)
 
-MAX_PROCESSES = 4096  # of one run; a machine typically permits some 10,000
+MAX_PROCESSES = 4096  # maximum for one run; a machine typically permits some 10,000
 _NAMES = ("wall_seconds", "cpu_seconds", "memory_mb", "processes", "output_kb", "disk_mb", "budget_seconds")
 
 
 def make_machine_limits(memory_mb: int) -> Limits:
-    """Return the upper bounds of limits for a machine with this much memory."""
-    max_seconds, largest_mb = 10**5, min(memory_mb, 2**24)  # the bounds of Limits itself
-    return Limits(max_seconds, max_seconds, largest_mb, MAX_PROCESSES, 2**22, largest_mb)  # /tmp is memory, too
+    """Return the upper bounds of limits on a machine with this much memory."""
+    max_seconds, max_mb = 10**5, min(memory_mb, 2**24)  # no more than Limits accepts
+    return Limits(max_seconds, max_seconds, max_mb, MAX_PROCESSES, 2**22, max_mb)  # /tmp is a tmpfs, so memory, too
 
 
 def list_bounds(max_limits: Limits) -> dict[str, float]:
-    """Return the bounds: limit -> bound. cpu_seconds=None means wall_seconds, and budget_seconds=None no bound."""
+    """Return the upper bounds by limit. cpu_seconds=None means wall_seconds, and budget_seconds=None no bound."""
     cpu_seconds = max_limits.cpu_seconds if max_limits.cpu_seconds is not None else max_limits.wall_seconds
     bounds = {name: getattr(max_limits, name) for name in _NAMES} | {"cpu_seconds": cpu_seconds}
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 def find_exceeded(requested: Limits, bounds: Mapping[str, float]) -> dict[str, float]:
-    """Return the exceeded bounds: limit -> bound."""
+    """Return the bounds of the limits that exceed them, by limit."""
     return {name: bound for name, bound in bounds.items() if (getattr(requested, name) or 0) > bound}
 
 
@@ -41,7 +41,7 @@ def clamp(requested: Limits, bounds: Mapping[str, float]) -> Limits:
 
 
 class LimitClamp:
-    """A filter that clamps the limits of requests. max_limits: the bounds; see list_bounds."""
+    """Clamps limits to the bounds of `max_limits` (see list_bounds), with a logged warning for each clamped limit."""
 
     def __init__(self, max_limits: Limits) -> None:
         self._bounds = list_bounds(max_limits)
@@ -53,7 +53,7 @@ class LimitClamp:
         return request if limits is request.run_limits else request.with_limits(limits)
 
     def clamp_limits(self, requested: Limits) -> Limits:
-        """Clamp limits, with one warning for each kind; return `requested` itself if it is within the bounds."""
+        """Clamp limits; return `requested` itself if it is within the bounds. Warns once for each field of Limits."""
         limits = clamp(requested, self._bounds)
         if limits is not requested:
             for name, bound in find_exceeded(requested, self._bounds).items():

@@ -11,7 +11,7 @@ from typing import Any
 
 _CONSTRUCTORS: dict[str, Callable[..., Any]] = {"set": set, "frozenset": frozenset, "float": float, "complex": complex}
 _ATOMS = (type(None), bool, int, float, complex, str, bytes)
-_PREVIEW_CHARS = 80  # of a text in a message
+_PREVIEW_CHARS = 80  # maximum length of a text in a message
 
 
 def parse_literal(text: str) -> Any:
@@ -25,7 +25,7 @@ def parse_literal(text: str) -> Any:
 def check_call(text: str, names: Collection[str]) -> None:
     """Check that a text is a call with literal arguments: `f((1, 2), k=3)` or `Solution().f([1])`.
 
-    names   the allowed functions and classes
+    names   the functions and classes that may be called
 
     Raises ValueError, with a message that begins with "must be".
     """
@@ -40,12 +40,12 @@ def check_call(text: str, names: Collection[str]) -> None:
 
 def _parse(text: str) -> ast.expr:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes such as "\d"
+        warnings.simplefilter("ignore")  # SyntaxWarning for invalid escapes, such as "\d"
         return ast.parse(text.strip(), mode="eval").body
 
 
 def _find_root_name(call: ast.expr) -> str:
-    """Return the first name of a call with literal arguments. Raises ValueError for other expressions."""
+    """Return the first name of a call with literal arguments: f for `f(3).g()`. Raises ValueError otherwise."""
     if not isinstance(call, ast.Call):
         raise ValueError("not a call")
     node: ast.expr = call

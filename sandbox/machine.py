@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MB = 1 << 20
-_MEMORY_LIMIT_FILES = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # by controller
+_MEMORY_LIMIT_FILES = {"v2": "memory.max", "memory": "memory.limit_in_bytes"}  # by key of find_cgroups
 
 
 def get_available_memory_mb() -> int:
-    """Return the memory available to this process and all its workers, in MB."""
+    """Return the total memory for this process and its workers, in MB: of the machine, or of a cgroup limit."""
     total = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))
     minimum = int(total.split()[1]) * 1024
     with contextlib.suppress(OSError, ValueError):
@@ -19,11 +19,11 @@ def get_available_memory_mb() -> int:
 
 
 def count_cpus() -> int:
-    """Return the number of processors available to this process and all its workers."""
+    """Return the number of processors for this process and its workers."""
     minimum = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(OSError, ValueError):
         minimum = min([minimum, *read_cpu_quotas(*read_memberships_and_mounts())])
-    return max(1, int(minimum))  # rounded down, since more workers would slow each other down
+    return max(1, int(minimum))  # rounded down: with one more, workers would compete for processors
 
 
 def read_memberships_and_mounts() -> tuple[str, str]:
@@ -32,7 +32,7 @@ def read_memberships_and_mounts() -> tuple[str, str]:
 
 
 def find_cgroups(memberships: str, mounts: str) -> dict[str, tuple[Path, Path]]:
-    """Return the cgroups of a process: controller ("v2" for the unified hierarchy) -> mount point, directory."""
+    """Return the cgroups of a process: controller, or "v2" for the unified hierarchy -> (mount point, directory)."""
     mounted: dict[str, tuple[str, str]] = {}
     for line in mounts.splitlines():
         left, right = line.split(" - ")

@@ -1,4 +1,4 @@
-"""SandboxOptions: the choice and options of a backend, for commands, configurations and builds."""
+"""SandboxOptions: a backend and its options, for commands, configurations and builds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ class SandboxOptions:
     address        for ray, HOST:PORT of the head node or "auto"; for http, the URL of the service; otherwise empty
     image          image name for the docker backend; empty for the image of `make sandbox-image`
     workers        number of concurrent programs, on Ray per node; None for one per processor
-    isolation      "full", or "best-effort" to judge without isolation if there is none
+    isolation      "full" or "best-effort"; see Sandbox
     packages       packages that programs can import besides the standard library and numpy; see Sandbox
     packages_from  their installation folder, for the backends local and ray; see Sandbox
     """
@@ -43,7 +43,7 @@ class SandboxOptions:
         if self.packages_from and self.backend not in ("local", "ray"):
             raise ValueError(f"a folder of packages is for the backends local and ray, not for {self.backend}")
         if self.packages_from and not self.packages:
-            raise ValueError("a folder of packages needs the names of those that programs can import")
+            raise ValueError("a folder of packages needs the names of packages in it that programs can import")
         if self.packages:
             parse_requirements(self.packages)
 

@@ -25,7 +25,7 @@ _MODULE = re.compile(r"([A-Za-z_]\w*)(\.py|\.[^/]*\.so|\.so|/.*)")
 class Package:
     """A package that programs can import.
 
-    digest     SHA-256 of the files for programs; builds of one version for different machines have different digests
+    digest     SHA-256 of its files in the sandbox; it differs between builds of one version for different machines
     requested  whether the user requested it; otherwise it is a dependency
     """
 
@@ -42,8 +42,8 @@ class Package:
 class InstalledPackage:
     """A package and its location.
 
-    path       its .dist-info folder
-    modules    its importable top-level names
+    path       path of its .dist-info folder
+    modules    names of its top-level modules
     """
 
     package: Package
@@ -54,7 +54,7 @@ class InstalledPackage:
 def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
     """Parse requirements such as "pandas" or "scipy>=1.11". Raises ValueError for an invalid one."""
     requirements = tuple(requirements)
-    if not requirements:  # without importing `packaging`
+    if not requirements:  # without an import of `packaging`, which may not be installed
         return []
     try:
         from packaging.requirements import InvalidRequirement, Requirement
@@ -66,9 +66,9 @@ def parse_requirements(requirements: Iterable[str]) -> list["Requirement"]:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            raise ValueError(f"{text!r} is not a package; pass a name such as pandas or scipy>=1.11") from None
+            raise ValueError(f"{text!r} is not a package name; pass a name such as pandas or scipy>=1.11") from None
         if requirement.url:
-            raise ValueError(f"{text!r}: install it first, and then pass its name")
+            raise ValueError(f"{text!r} is a URL; install the package first, and then pass its name")
         parsed.append(requirement)
     return parsed
 
@@ -99,9 +99,9 @@ def find(requirements: Iterable[str], folder: str = "") -> tuple[InstalledPackag
 
 
 def check_available(requirements: Iterable[str], available: Mapping[str, str], location: str, remedy: str) -> None:
-    """Raise BackendUnavailable if a requested package is not available.
+    """Raise BackendUnavailable if a requested package, or its version, is not available.
 
-    requirements  as for `find`
+    requirements  see `find`
     available     the available packages: name -> version
     location      the location of these packages, for the message
     remedy        a sentence for the message
@@ -139,7 +139,7 @@ def parse_installed(text: str, folder: str, requirements: Iterable[str]) -> tupl
 
 
 def mark_requested(package: Package, requirements: Iterable[str]) -> Package:
-    """Return the package, marked as requested if `requirements` names it."""
+    """Return the package, with `requested` set if `requirements` names it."""
     requested_names = {_normalize_name(requirement.name) for requirement in parse_requirements(requirements)}
     return replace(package, requested=package.name in requested_names)
 
@@ -153,10 +153,10 @@ def compute_fingerprint(packages: Iterable[Package]) -> str:
 def to_jail_packages(
     installed: Iterable[InstalledPackage], numpy: Mapping[str, str], sources: Mapping[str, str] | None = None
 ) -> jail_packages.JailPackages:
-    """Return the packages in the jail's form.
+    """Convert packages to the type for worker processes.
 
-    numpy     folders of numpy, for programs if it is not among the packages: name -> path
-    sources   the caller's modules: name -> source; see the parameter `modules` of Sandbox
+    numpy     folders of numpy, used if numpy is not among the packages: name -> path
+    sources   source of modules: name -> source; see the parameter `modules` of Sandbox
 
     Raises ValueError for an invalid module name, or if the sources are too large.
     """
@@ -164,7 +164,7 @@ def to_jail_packages(
     if wrong := [name for name in sources if not name.isidentifier()]:
         raise ValueError(f"the name of a module must be a Python name, not {wrong[0]!r}")
     if (n_bytes := len(json.dumps(sources))) > _MAX_SOURCE_BYTES:
-        raise ValueError(f"modules must have less than {_MAX_SOURCE_BYTES:,} bytes of JSON, not {n_bytes:,}")
+        raise ValueError(f"modules must have at most {_MAX_SOURCE_BYTES:,} bytes as JSON, not {n_bytes:,}")
     installed = tuple(installed)
     modules = dict.fromkeys(module for each in installed for module in each.modules)
     requested_names = (module for each in installed if each.package.requested for module in each.modules)

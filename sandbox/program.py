@@ -14,7 +14,7 @@ class Program:
     language: str = "python"
 
 
-# Maximum of each limit: the kernel's, or above any reasonable value.
+# Maximum of each limit: that of the kernel, or a value above any reasonable limit.
 _MAX_LIMITS = {
     "wall_seconds": 10**5,
     "cpu_seconds": 10**5,
@@ -30,7 +30,7 @@ class BadLimit(ValueError):
     """An invalid limit.
 
     name          the field of Limits
-    requirement   the required range and the actual value
+    requirement   the end of the message: the required range, and the actual value
     """
 
     def __init__(self, name: str, requirement: str) -> None:
@@ -41,7 +41,7 @@ class BadLimit(ValueError):
         return f"Limits.{self.name} {self.requirement}"
 
     def with_field_names(self, fields: Mapping[str, str]) -> ValueError:
-        """Return the error with the name of a request's field. fields: limit -> field."""
+        """Return the error with the name that the limit has in a request. fields: limit -> field of the request."""
         return ValueError(f"field {fields[self.name]!r} {self.requirement}")
 
 
@@ -49,7 +49,7 @@ class BadLimit(ValueError):
 class Limits:
     """Bounds of one run; every run has all of them.
 
-    wall_seconds     time from the start of the program, without waits for a processor that other load occupies
+    wall_seconds     time since the start of the program, without its waits for a processor
     cpu_seconds      CPU time of all processes and threads together; None for the same as wall_seconds
     memory_mb        memory of all processes together, in excess of an idle interpreter
     processes        number of processes and threads
@@ -83,7 +83,7 @@ class Limits:
         return replace(self, **changed)
 
 
-_MAX_ARGUMENT_BYTES = 60_000  # of JSON
+_MAX_ARGUMENT_BYTES = 60_000  # maximum size of arguments and fetch as JSON
 _MAX_FILES = 1000
 _MAX_FOLDERS = 1000
 
@@ -109,7 +109,7 @@ class Invocation:
             or len(json.dumps([self.arguments, self.fetch])) > _MAX_ARGUMENT_BYTES
         ):
             raise ValueError(
-                f"arguments and names to fetch must be less than {_MAX_ARGUMENT_BYTES} bytes of JSON, without NUL"
+                f"arguments and fetch must have at most {_MAX_ARGUMENT_BYTES:,} bytes as JSON, and no NUL character"
             )
         if len(self.files) > _MAX_FILES:
             raise ValueError(f"files must have at most {_MAX_FILES} entries, not {len(self.files)}")
@@ -121,7 +121,7 @@ class Invocation:
         if len(folders := list_folders(self.files)) > _MAX_FOLDERS:
             raise ValueError(f"files must have at most {_MAX_FOLDERS} folders, not {len(folders)}")
         if conflicting := [name for name in folders if name in self.files or name.startswith("solution.")]:
-            raise ValueError(f"{min(conflicting)!r} in files cannot be a file and a folder")
+            raise ValueError(f"{min(conflicting)!r} in files cannot be both a file and a folder")
 
 
 def list_folders(names: Iterable[str]) -> set[str]:
@@ -130,7 +130,7 @@ def list_folders(names: Iterable[str]) -> set[str]:
 
 
 class Outcome(Enum):
-    """The end of a run, regardless of its correctness; see judge.Verdict."""
+    """The way in which a run ended, whether its output is correct or not. Compare judge.Verdict, which judges it."""
 
     EXITED = "exited"
     SIGNALLED = "signalled"
@@ -143,15 +143,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One finished run.
+    """The result of a run.
 
-    exit_code      the program's exit status, or minus the signal number
+    exit_code      the program's exit status, or minus the number of the signal that ended it
     cpu_seconds    user and system time of the whole process tree
     wall_seconds   time from the program's start to its end
     memory_mb      peak memory: with cgroup v1, or v2 since Linux 6.12, of the whole tree in excess of an idle
                    interpreter; otherwise the peak resident size of the largest process
-    returned       the encoded return value of a call; None without a call or without a return
-    files          the returned files: name -> content
+    returned       the encoded return value of a call; None if there was no call, or it did not return
+    files          the files named in Invocation.fetch: name -> content
     """
 
     outcome: Outcome

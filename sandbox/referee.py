@@ -1,4 +1,4 @@
-"""Parser of the ruling of a referee: a suite's program that decides instead of a checker."""
+"""Parser of a referee's ruling. A referee is a suite's own program that decides whether an output is correct."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,14 +8,14 @@ from sandbox.languages.python import REFEREE_CRASHED, REFEREE_HIT_EOF
 from sandbox.program import Limits, Outcome, RunResult
 from sandbox.suite import Referee, RefereeConvention
 
-INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # files in a referee's directory
+INPUT, OUTPUT, ANSWER = "input.txt", "output.txt", "answer.txt"  # names of the files in a referee's directory
 LIMITS = Limits(wall_seconds=30, memory_mb=1024)
 _MAX_DETAIL_CHARS = 300
 
-# testlib.h, the exit codes of checkers: https://github.com/MikeMirzayanov/testlib
+# Exit statuses of a checker, from testlib.h: https://github.com/MikeMirzayanov/testlib
 _OK, _FAIL, _POINTS = 0, 3, 7
-_WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, dirt after the answer, unexpected end of file
-_PARTIAL = range(50, 151)  # 50 plus the percentage, with TESTSYS defined
+_WRONG = {1, 2, 4, 8}  # wrong answer, presentation error, extra output, unexpected end of file
+_PARTIAL = range(50, 151)  # partial credit in percent, plus 50; used if TESTSYS is defined
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class RefereeResult:
 
 
 def list_arguments(convention: RefereeConvention) -> tuple[str, ...]:
-    """Return a checker's arguments, the names of its files, in the order of its convention."""
+    """Return the arguments of a checker program: the names of its files, in the order of its convention."""
     if convention is RefereeConvention.TESTLIB:
         return (INPUT, OUTPUT, ANSWER)
     return (INPUT, ANSWER, OUTPUT)
@@ -40,7 +40,7 @@ def list_arguments(convention: RefereeConvention) -> tuple[str, ...]:
 def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
     """Return the ruling of a finished referee.
 
-    Raises RefereeError if it crashed, timed out or gave no valid ruling. The judged output may cause that; see
+    Raises RefereeError if it crashed, timed out or gave no valid ruling. The judged output may be the cause; see
     jail/referee_validation.py.
     """
     convention = referee_spec.convention
@@ -58,17 +58,20 @@ def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
 
 
 def has_hit_eof(result: RunResult, referee_spec: Referee) -> bool:
-    """Return whether the referee crashed because the submission's output ended while it expected more."""
+    """Return whether the referee crashed because the submission's output ended too early."""
     return referee_spec.program.language == "python" and result.exit_code == REFEREE_HIT_EOF
 
 
 def make_wrong_answer_result(failure: RefereeError) -> RefereeResult:
-    """Return the ruling for an output on which a sound referee failed: wrong."""
+    """Return the ruling "wrong" for an output on which the referee failed, although it works on trusted outputs."""
     return RefereeResult(0.0, f"the referee failed on this output, but not on a trusted one: {failure}")
 
 
 def mark_timed_out(result: RunResult) -> RunResult:
-    """Return the program's run with the outcome TIMED_OUT, for an output on which a sound referee timed out."""
+    """Return the result of the program with the outcome TIMED_OUT.
+
+    For an output on which the referee timed out, although it works on trusted outputs.
+    """
     message = b"the output kept the referee busy until the submission's time was used up"
     return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)
 
@@ -88,7 +91,7 @@ def _parse_exit_status(status: int, message: str) -> float:
 
 
 def _parse_points(message: str) -> float:
-    """Return the lowest score of the message's lines "points SCORE ...", since the referee may echo a forged one."""
+    """Return the lowest score of all lines "points SCORE ...", since some may be copies of the submission's output."""
     lines = [line.split() for line in message.splitlines()]
     scores = [line[1] if len(line) > 1 else "" for line in lines if line[:1] == ["points"]]
     error_prefix = f"it printed {message[:80]!r}"
@@ -98,7 +101,7 @@ def _parse_points(message: str) -> float:
 
 
 def _parse_score(text: str, error_prefix: str) -> float:
-    """Parse a score. Raises RefereeError, whose message begins with `error_prefix`, for anything else."""
+    """Parse a score from 0 to 1. Raises RefereeError, with a message that begins with `error_prefix`."""
     try:
         score = float(text)
     except ValueError:

@@ -12,12 +12,12 @@ from sandbox.suite import INTERACTIVE, Suite
 Response = TypeVar("Response")
 ResponseType = TypeVar("ResponseType", covariant=True)
 
-_MAX_CASE_BYTES = 16 << 10  # of a case in a judgement, whose detail has some hundred characters
-_MAX_FIXED_BYTES = 1 << 20  # of a result, besides the parts that depend on the request
+_MAX_CASE_BYTES = 16 << 10  # maximum size of an encoded CaseJudgement
+_MAX_FIXED_BYTES = 1 << 20  # maximum size of the parts of a result that do not depend on the request
 
 
 class Request(ABC, Generic[ResponseType]):
-    """A request; the type parameter is the type of its response."""
+    """A request to a backend. The type parameter is the type of its result."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class Request(ABC, Generic[ResponseType]):
     @property
     @abstractmethod
     def memory_mb(self) -> int:
-        """Memory limit of the concurrent programs of this request together, in MB."""
+        """Memory limit of all programs together that the request runs concurrently, in MB."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Decoding of return values of calls, which are untrusted, within bounds set by the expected value."""
+"""Decoder of the untrusted return values of calls. The expected value bounds the time and memory that it takes."""
 
 import json
 from collections.abc import Callable
@@ -8,24 +8,26 @@ from typing import Any
 from sandbox.checkers._python_values import OpaqueValue, ReturnedDict, ReturnedSet
 from sandbox.checkers._values import NumberKey
 
-_MAX_DIGITS = 100_000  # bounds the cost of all integers in a value, since parsing an integer takes quadratic time
-_SMALL_BYTES = 1 << 16  # maximum size of values that are always decoded
-_BYTES_PER_CHARACTER = 12  # maximum: two escapes, for a surrogate pair
-_BYTES_PER_VALUE = 400  # maximum of a number in any notation, and of the punctuation around a value
-_BYTES_PER_LITERAL = 2_000  # the same for a Python value, which may be a fraction
+# All integers in a value together may take the time of one with this number of digits. Parsing takes quadratic time.
+_MAX_DIGITS = 100_000
+_SMALL_BYTES = 1 << 16  # values up to this size are always decoded
+# Maximum sizes in the encoding:
+_BYTES_PER_CHARACTER = 12  # of a character: two escapes, for a surrogate pair
+_BYTES_PER_VALUE = 400  # of a number in any notation, and of the punctuation around a value
+_BYTES_PER_LITERAL = 2_000  # of a Python literal, which may be a fraction, and of the punctuation around it
 
 
 def may_equal(encoded: bytes, expected: str) -> bool:
-    """Return whether an encoded value may equal the value of the JSON text `expected`.
+    """Return False if an encoded value certainly differs from the value of the JSON text `expected`.
 
     Counts brackets, braces, commas and bytes, in linear time and constant memory; decoding can take thirty times the
-    memory. Equal values have equally many members at each level, and the same strings. The encoding adds a brace to a
-    tuple, and two brackets and a comma to a dict and its members (see languages.python.to_json).
+    memory. Equal values have the same number of members at each level, and the same strings. The encoding adds a brace
+    to a tuple, and two brackets and a comma to a dict and its members (see languages.python.to_json).
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
     lists, dicts, commas, members = (expected.count(mark) for mark in "[{,:")
-    escaped = expected.count("\\u")  # in strings; the encoding may contain these characters without an escape
+    escaped = expected.count("\\u")  # escaped characters in strings, which the encoding need not escape
     max_counts = {
         b"[": lists + dicts + members + escaped,
         b"{": lists + dicts + escaped,
@@ -36,42 +38,42 @@ def may_equal(encoded: bytes, expected: str) -> bool:
 
 
 def may_equal_literal(encoded: bytes, expected: str) -> bool:
-    """Return whether an encoded value may equal the Python literal `expected`; see `may_equal`.
+    """Return False if an encoded value certainly differs from the Python literal `expected`; see `may_equal`.
 
     The encoding adds at most a brace, two brackets and a comma for each value and each member of a dict.
     """
     if len(encoded) <= _SMALL_BYTES:
         return True
     parts = 1 + sum(map(expected.count, "[({,:"))  # values, members and containers
-    escaped = expected.count("\\")  # in strings; the encoding may contain these characters without an escape
+    escaped = expected.count("\\")  # escaped characters in strings, which the encoding need not escape
     max_counts = 3 * parts + escaped
     max_bytes = _SMALL_BYTES + _BYTES_PER_CHARACTER * len(expected) + _BYTES_PER_LITERAL * parts
     return len(encoded) <= max_bytes and all(encoded.count(mark) <= max_counts for mark in (b"[", b"{", b","))
 
 
 def decode(encoded: bytes) -> Any:
-    """Decode a value (see languages.python.to_json).
+    """Decode a value that languages.python.to_json encoded, for comparison with a JSON value.
 
     The result is a None, bool, int, float, str, list, tuple, or dict with keys of type str or NumberKey. A set becomes
-    an empty frozenset, since no JSON value equals a set. Takes linear time, except for integers, whose digits are
-    bounded.
+    an empty frozenset, since no JSON value equals a set. Takes linear time, besides the bounded time for integers.
+
     Raises ValueError, TypeError or RecursionError for an invalid encoding.
     """
     return _decode_json(encoded, _make_json_container)
 
 
 def decode_literal(encoded: bytes) -> Any:
-    """Decode a value for comparison with a Python literal (see languages.python.to_json).
+    """Decode a value that languages.python.to_json encoded, for comparison with a Python literal.
 
     The result is a None, bool, int, float, complex, Fraction, str, bytes, list, tuple, ReturnedSet, ReturnedDict or
-    OpaqueValue. Time and exceptions are those of decode.
+    OpaqueValue. Time and exceptions are as for `decode`.
     """
     return _decode_json(encoded, _make_python_container)
 
 
 def _decode_json(encoded: bytes, container: Callable[[dict[str, Any]], Any]) -> Any:
     text = encoded.decode("ascii")
-    if len(text) <= _MAX_DIGITS and "{" not in text:  # no containers, and few enough digits
+    if len(text) <= _MAX_DIGITS and "{" not in text:  # only lists and atoms, and few digits
         return json.loads(text)
     effort = 0
 

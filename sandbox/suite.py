@@ -14,15 +14,16 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test.
+    """One test. The meaning of `input` and `expected` depends on the suite:
 
-    In a stdin suite, `input` is standard input and `expected` is standard output, both as text. In a call suite,
-    `input` is a JSON list of arguments and `expected` is a JSON value. In an assertion suite, `input` is Python: either
-    a call with literal arguments, and `expected` is the literal that it must return; or statements that raise nothing
-    if the submission is correct, and `expected` is empty.
+    stdin suite       the text of standard input, and of standard output
+    call suite        a JSON list of arguments, and the JSON value to return
+    assertion suite   a Python call with literal arguments, and the literal to return; or Python statements that raise
+                      an exception if the submission is wrong, and ""
 
-    `trial` is an output that the suite's referee has accepted, such as a reference's; empty if unknown. The judge uses
-    it to validate a referee that fails on a submission. Neither the submission nor the referee's answer file has it.
+    trial   trial output: an output that the suite's referee has accepted, such as that of a reference; empty if
+            unknown. If the referee fails on an output of a submission, the judge also runs it on the trial output, to
+            distinguish a faulty referee from a wrong output. The submission cannot read the trial output
 
     Raises TypeError for a field that is not a str.
     """
@@ -32,13 +33,13 @@ class Case:
     trial: str = field(default="", repr=False)
 
     def __init__(self, input: str, expected: str, trial: str = "") -> None:
-        # Faster than a __post_init__; there are millions of cases.
+        # Written out, since it is faster than a __post_init__, and there are millions of cases.
         if not (isinstance(input, str) and isinstance(expected, str) and isinstance(trial, str)):
             fields = {"input": input, "expected": expected, "trial": trial}
             name, value = next((name, value) for name, value in fields.items() if not isinstance(value, str))
             raise TypeError(
-                f"Case.{name} must be text, not {type(value).__name__}: in a stdin suite the input or output, in a "
-                "call suite JSON, as json.dumps writes it"
+                f"Case.{name} must be text, not {type(value).__name__}: the input or output of a stdin suite, or the "
+                "result of json.dumps for a call suite"
             )
         _set(self, "input", input)
         _set(self, "expected", expected)
@@ -49,7 +50,7 @@ class RefereeConvention(Enum):
     """The convention for a referee's arguments and ruling.
 
     TESTLIB   arguments: input, output, answer. The exit status is the ruling: 0 correct; 1, 2, 4, 8 wrong; 3 failure of
-              the checker; 7 partial credit, with "points SCORE" on stderr; 50 to 150 partial credit in percent, plus 50
+              the referee; 7 partial credit, with "points SCORE" on stderr; 50 to 150 partial credit in percent, plus 50
     PRINTED   arguments: input, answer, output. It prints 1, 0 or a score in between, as the generated checkers of
               open-r1/codeforces do
     """
@@ -60,12 +61,12 @@ class RefereeConvention(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Referee:
-    """A suite's program that decides whether an output is correct, where no rule of comparison can.
+    """A suite's own program that decides whether an output is correct; also called special judge.
 
-    It runs in the sandbox, separately from the submission, with the case's input, expected output ("answer") and the
-    submission's output as files. If it fails on an output, the judge runs it on trusted outputs: the case's trial or,
-    without one, the expected output or trivial outputs. If it gives a ruling on one of these, the submission's output
-    was wrong; otherwise the suite is at fault (RefereeError).
+    It runs in the sandbox, separately from the submission, with three files: the case's input, its expected output
+    ("answer"), and the submission's output. If it fails on an output, the judge runs it on trusted outputs: a trial
+    output or, without one, the expected output or trivial outputs. If it gives a ruling on one of these, the
+    submission's output counts as wrong; otherwise the judge raises RefereeError.
     """
 
     program: Program
@@ -76,13 +77,13 @@ class Referee:
 class Assertions:
     """The shared Python code of an assertion suite.
 
-    names    functions and classes that a submission must define, for use in the tests
-    given    preamble: code that the problem's statement promises, such as imports, ListNode or helper functions. It
+    names    functions and classes that a submission must define, and that the tests use
+    given    preamble: code that the problem's statement provides, such as imports, ListNode or helper functions. It
              runs before the submission in the submission's process, and before `setup` in the tests' process. It is
              compiled separately, so its __future__ imports do not apply to the submission
-    setup    code that runs before each test, only in the tests' process, hidden from the submission
-    classes  the classes among `names`. An instance that a test creates is under test: the tests may call its own
-             __eq__ and __contains__, but never those of function results
+    setup    code that runs before each test, only in the tests' process; the submission cannot read it
+    classes  the classes among `names`. Only for instances that a test creates does the test call the submission's
+             __eq__ and __contains__, not for results of functions
     """
 
     names: tuple[str, ...]
@@ -92,7 +93,7 @@ class Assertions:
 
     def __post_init__(self) -> None:
         if unknown := set(self.classes) - set(self.names):
-            raise ValueError(f"Assertions.classes must be among its names, unlike {', '.join(sorted(unknown))}")
+            raise ValueError(f"Assertions.classes not among Assertions.names: {', '.join(sorted(unknown))}")
 
 
 PROGRAM, INTERACTIVE = "program", "interactive"  # the checkers that need a referee
@@ -150,7 +151,7 @@ class Suite:
 
     @property
     def needs_python(self) -> bool:
-        """True if the tests call functions of the submission, which must then be Python."""
+        """Whether the tests call functions of the submission, which must then be in Python."""
         return self.entry_point is not None or self.assertions is not None
 
     @property
@@ -162,17 +163,22 @@ class Suite:
 
     @property
     def has_statements(self) -> bool:
-        """True if any test consists of statements, which run in a second process."""
+        """Whether any test consists of statements, which run in a second process."""
         return self.assertions is not None and not all(case.expected for case in self.cases)
 
     @property
     def trials(self) -> tuple[str, ...]:
-        """The trial of each case; an empty tuple if all are empty."""
+        """The trial outputs (see Case), one per case; empty if no case has one."""
         has_trials = any(case.trial for case in self.cases)
         return tuple(case.trial for case in self.cases) if has_trials else ()
 
     def with_trials(self, trials: Sequence[str]) -> "Suite":
-        """Return the suite with these trials, one per case, or without trials if empty. Raises ValueError otherwise."""
+        """Return the suite with other trial outputs.
+
+        trials   one per case, "" if unknown; empty for none
+
+        Raises ValueError for any other number of them.
+        """
         if not trials and not self.trials:
             return self
         trials = trials or [""] * len(self.cases)
@@ -180,7 +186,7 @@ class Suite:
         return replace(self, cases=tuple(cases))
 
     def to_json(self) -> str:
-        """Encode the suite as JSON. Without trials, this is the `tests` column of a dataset."""
+        """Encode the suite as JSON. Without trial outputs, this is the `tests` column of a dataset."""
         cases = [{"input": case.input, "expected": case.expected} for case in self.cases]
         for case, fields in zip(self.cases, cases, strict=True):
             if case.trial:
@@ -213,7 +219,7 @@ class Suite:
 
 
 def _list_fields(record: Limits | Program | Assertions) -> dict[str, Any]:
-    """Return the fields by name, without the copies of `asdict`, which take longer than the JSON encoding."""
+    """Return the fields by name. Unlike `asdict`, makes no copies, which would take longer than the JSON encoding."""
     return {name: getattr(record, name) for name in record.__slots__}
 
 

@@ -22,7 +22,7 @@ class Backend(Protocol):
 
     @property
     def workers(self) -> int:
-        """The number of programs that run concurrently."""
+        """The maximum number of concurrent programs."""
 
     @property
     def layers(self) -> dict[str, str]:

@@ -176,7 +176,7 @@ def _make_max_limits(
     """Return the upper bounds of the limits of requests."""
     from sandbox.service import request_bounds
 
-    defaults = request_bounds.default_max_limits(workers)
+    defaults = request_bounds.make_default_max_limits(workers)
     return replace(
         defaults,
         wall_seconds=wall_seconds,

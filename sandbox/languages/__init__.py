@@ -25,7 +25,7 @@ run, never in a trusted process.
     evaluate(artifact, preamble, result_fd) -> int  if CALLABLE: the same for the source of a call on stdin; `preamble`
                                                     is the artifact of code that runs first
     serve(artifact, preamble, names) -> int         if CALLABLE: serves requests of connected tests on stdin and stdout
-    run_tests(artifact, preamble, statements, names, classes, report) -> int
+    run_tests(artifact, preamble, statements, names, classes, report_fd) -> int
                                                     if CALLABLE: runs tests of a submission connected to stdin and
                                                     stdout
     warm_for_tests()                                if CALLABLE: preloads modules for tests, in a zygote for referees
@@ -40,7 +40,8 @@ from types import ModuleType
 @cache
 def list_names() -> tuple[str, ...]:
     """Return the sorted names of all languages."""
-    files = (entry.name for entry in os.scandir(__path__[0]) if entry.name.endswith((".py", ".pyc")))  # in a jail: pyc
+    # A jail has .pyc files only.
+    files = (entry.name for entry in os.scandir(__path__[0]) if entry.name.endswith((".py", ".pyc")))
     return tuple(sorted(name.partition(".")[0] for name in files if not name.startswith("_")))
 
 

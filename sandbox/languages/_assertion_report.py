@@ -1,4 +1,4 @@
-"""The report of the tests' process: the completed stages and the verdict."""
+"""The report of the tests' process to the judge: the completed stages and the verdict."""
 
 import json
 import os
@@ -8,10 +8,10 @@ _MAX_DETAIL_CHARS = 1000
 
 
 class AssertionReportWriter:
-    """Writer of the report to a file that no other process can open.
+    """Writer of the report, to a file that the submission cannot open.
 
     Each record is one line of ASCII JSON. JSON escapes newlines, so text of the submission cannot end a record early.
-    AssertionReport in jail/assertion_runner.py parses it.
+    AssertionReport in jail/assertion_runner.py is the parser.
     """
 
     def __init__(self, descriptor: int) -> None:

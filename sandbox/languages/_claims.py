@@ -1,4 +1,4 @@
-"""The claims of a submission's object that tests may read as data: its length, its items and its iteration."""
+"""The claims of a submission's object about itself as data: its length, its items and its iteration."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -10,25 +10,26 @@ class Claims:
     """The claims of one object, valid until the test calls or changes an object.
 
     Data does not change between two reads, and its length is the number of its items. An object of the submission could
-    pass a test by contradictory claims: a false length, or other items at each read. So this class requests each claim
-    once, and a contradiction fails the test.
+    pass a test by contradictory claims, such as a false length, or different items at each read. So this class requests
+    each claim only once, and fails the test if two claims contradict each other.
 
-    request     requests the object's "len", or its "getitem" with a key
-    pull        starts an iteration
-    is_ordered  whether a slice must match the items of the iteration
-    fail_test   fails the test
+    request          requests the object's "len", or its "getitem" with a key
+    start_iteration  returns a new iterator over the object
+    is_ordered       whether a slice must match the items of the iteration
+    fail_test        fails the test with a reason
     """
 
     def __init__(
         self,
         request: Callable[..., Any],
-        pull: Callable[[], Iterator[Any]],
+        start_iteration: Callable[[], Iterator[Any]],
         is_ordered: bool,
         fail_test: Callable[[str], NoReturn],
     ) -> None:
-        self._request, self._pull, self._is_ordered, self._fail_test = request, pull, is_ordered, fail_test
+        self._request, self._start_iteration = request, start_iteration
+        self._is_ordered, self._fail_test = is_ordered, fail_test
         self._length: int | None = None
-        self._keyed: dict[Any, Any] = {}  # items by (type of the key, key)
+        self._items_by_key: dict[Any, Any] = {}  # (type of the key, key) -> item
         self._items: list[Any] = []  # items of the iteration so far
         self._iterator: Iterator[Any] | None = None
         self._is_complete = False
@@ -45,7 +46,7 @@ class Claims:
     def iterate_items(self) -> Iterator[Any]:
         """Yield the items. Iterates the object only once."""
         if self._iterator is None:
-            self._iterator = self._pull()
+            self._iterator = self._start_iteration()
         index = 0
         while True:
             if index == len(self._items):
@@ -55,7 +56,7 @@ class Claims:
                     self._check_length()
                     return
                 self._items.append(item)
-                self._check(item, self._keyed.get((int, index), item))
+                self._check(item, self._items_by_key.get((int, index), item))
             yield self._items[index]
             index += 1
 
@@ -66,14 +67,14 @@ class Claims:
                 self._check(list(value), list(self.iterate_items())[key])
             return value
         try:
-            is_known = (name := (type(key), key)) in self._keyed
+            is_known = (typed_key := (type(key), key)) in self._items_by_key
         except TypeError:  # an unhashable key
             return self._request("getitem", key)
         if not is_known:
-            self._keyed[name] = self._request("getitem", key)
+            item = self._items_by_key[typed_key] = self._request("getitem", key)
             if type(key) is int and (0 <= key < len(self._items) or (key < 0 and self._is_complete)):
-                self._check(self._keyed[name], self._items[key] if -len(self._items) <= key else self)
-        return self._keyed[name]
+                self._check(item, self._items[key] if -len(self._items) <= key else self)
+        return self._items_by_key[typed_key]
 
     def _check_length(self) -> None:
         if self._is_complete and self._length not in (None, len(self._items)):

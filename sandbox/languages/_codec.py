@@ -1,10 +1,10 @@
-"""The JSON encoding of values exchanged between a submission's process and its tests, without pickles.
+"""The JSON encoding of values exchanged between a submission's process and its tests. Not pickles, which run code.
 
-    atoms          None, bool, str, and JSON-compatible numbers, unchanged
-    [tag, ...]     any other value with its parts; each tag names one supported type
-    ["node", 3]    a mutable object, whose content is the fourth node of the exchange; preserves sharing and cycles
+    null, 5, "x"   None, a bool, a str, a finite float, or an int of less than 64 bits, unchanged
+    [tag, ...]     any other value: its type and its parts
+    ["node", 3]    a mutable object, whose content is the fourth node of the exchange. Nodes preserve sharing and cycles
 
-`References` encodes and decodes objects other than data, see _peer.py.
+`References` encodes and decodes objects that are not data; see _peer.py.
 """
 
 import json
@@ -22,15 +22,15 @@ from typing import Any, NamedTuple
 
 Frame = dict[str, Any]
 
-_HEADER_BYTES = 8  # length before each frame
+_HEADER_BYTES = 8  # size of the length before each frame
 _CHUNK_BYTES = 1 << 16  # capacity of a pipe
-_MAX_BYTES = 64 << 20  # of a frame
-_MAX_MARKS = 4_000_000  # brackets and commas in a frame; bounds the number of decoded objects
-_MAX_DECIMAL = 1 << 63  # bound of integers in decimal; larger ones are hexadecimal, since decimal takes quadratic time
+_MAX_BYTES = 64 << 20  # maximum size of a frame
+_MAX_MARKS = 4_000_000  # maximum number of brackets and commas in a frame, which bounds the number of decoded objects
+_MAX_DECIMAL = 1 << 63  # larger integers are hexadecimal, since decimal digits take quadratic time
 
 
 class ProtocolError(Exception):
-    """The peer sent a malformed frame, or one with invalid values."""
+    """The peer sent a malformed frame, or an invalid value."""
 
 
 class PeerDisconnected(Exception):
@@ -43,7 +43,7 @@ class FrameStream:
     def __init__(self, source: int, sink: int) -> None:
         self._source, self._sink = source, sink
         self._received = bytearray()
-        # Looked up before the program runs, so that its patches have no effect.
+        # Stored before the program runs, so that it cannot replace these functions.
         self._read, self._write = os.read, os.write
         self._to_text = json.JSONEncoder(check_circular=False, separators=(",", ":"), allow_nan=False).encode
         self._from_text = json.JSONDecoder(parse_constant=_reject_constant).decode
@@ -60,10 +60,10 @@ class FrameStream:
 
     def receive(self) -> Frame:
         """Return the next frame. Raises PeerDisconnected and ProtocolError."""
-        length = int.from_bytes(self._take(_HEADER_BYTES), "little")
+        length = int.from_bytes(self._read_exactly(_HEADER_BYTES), "little")
         if length > _MAX_BYTES:
             raise ProtocolError("it is too large")
-        text = self._take(length)
+        text = self._read_exactly(length)
         if text.count(b",") + text.count(b"[") + text.count(b"{") > _MAX_MARKS:
             raise ProtocolError("it has too many parts")
         try:
@@ -74,7 +74,7 @@ class FrameStream:
             raise ProtocolError("it is not a JSON object")
         return frame
 
-    def _take(self, count: int) -> bytearray:
+    def _read_exactly(self, count: int) -> bytearray:
         while len(self._received) < count:
             chunk = self._read(self._source, _CHUNK_BYTES)
             if not chunk:
@@ -94,7 +94,12 @@ def _split_view(kind: type, view: Any) -> list[Any]:
 
 
 class _Value(NamedTuple):
-    """The encoding of an immutable type. part_type: the type of all parts; None for any types."""
+    """The encoding of an immutable type.
+
+    parts      returns the parts of a value
+    make       creates a value from its parts
+    part_type  the required type of all parts; None for any types
+    """
 
     parts: Callable[[Any], list[Any]]
     make: Callable[..., Any]
@@ -109,7 +114,8 @@ _VALUES: dict[type, _Value] = {
     tuple: _Value(list, lambda *parts: parts),
     frozenset: _Value(list, lambda *parts: frozenset(parts)),
     Decimal: _Value(lambda v: [str(v)], Decimal, str),
-    Fraction: _Value(lambda v: [v.numerator, v.denominator], Fraction, int),  # no text, such as '1e99999999'
+    # Not from a str: Fraction("1e99999999") computes a huge integer.
+    Fraction: _Value(lambda v: [v.numerator, v.denominator], Fraction, int),
     range: _Value(lambda v: [v.start, v.stop, v.step], range, int),
     slice: _Value(lambda v: [v.start, v.stop, v.step], slice),
     datetime: _Value(lambda v: [v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo], datetime),
@@ -129,7 +135,10 @@ _VALUES: dict[type, _Value] = {
 
 
 class Phase(IntEnum):
-    """The order in which ObjectGraph fills nodes: possible keys first, and nodes that determine their equality."""
+    """The order in which ObjectGraph fills nodes.
+
+    Instances can be keys, and sequences can determine their hash, so dicts and sets are last.
+    """
 
     INSTANCES = 0
     SEQUENCES = 1
@@ -146,14 +155,14 @@ _PHASE_ORDER = tuple(Phase)
 _VALUE_OF_TAG = {kind.__name__: value for kind, value in _VALUES.items()}
 _CONTAINER_OF_TAG = {kind.__name__: kind for kind in _PHASES}
 _ATOMS = frozenset([str, bool, type(None)])
-# Bases of classes whose instances contain more than attributes.
+# Types whose content is not in attributes. Instances of their subclasses cannot be passed by attributes.
 _NOT_OF_ATTRIBUTES = (list, dict, set, frozenset, tuple, str, bytes, bytearray, int, float, complex, BaseException)
 
 
 class References(ABC):
-    """The encoding of one side's objects other than data.
+    """The encoding of one side's objects that are not data.
 
-    shared   name -> class whose instances each side passes by value
+    shared   classes that both sides have, with instances passed by value: name -> class
     """
 
     def __init__(self) -> None:
@@ -173,28 +182,28 @@ class References(ABC):
 
     @abstractmethod
     def encode(self, graph: "ObjectGraph", value: Any) -> Any:
-        """Encode an object other than data as JSON."""
+        """Encode an object that is not data."""
 
     @abstractmethod
     def decode(self, graph: "ObjectGraph", tag: str, parts: list[Any]) -> Any:
-        """Decode an object from the peer's `encode`. Raises ProtocolError."""
+        """Decode an object that is not data. Raises ProtocolError."""
 
     def check_attribute(self, value: Any) -> None:  # noqa: B027  # the submission's side accepts any value
-        """Check the value of an attribute of data. Raises ProtocolError."""
+        """Raise ProtocolError if data may not have this value as an attribute."""
 
 
 class ObjectGraph:
-    """The nodes of one exchange: those of the request, followed by those of the reply.
+    """The nodes of one exchange: first those of the request, then those of the reply.
 
-    objects   the mutable objects
-    bodies    their encoded contents
+    objects   the mutable object of each node
+    bodies    its encoded content
     """
 
     def __init__(self, references: References) -> None:
         self._references = references
         self.objects: list[Any] = []
         self.bodies: list[Any] = []
-        self._indices: dict[int, int] = {}  # by id
+        self._indices: dict[int, int] = {}  # id of an object -> index of its node
 
     def encode(self, value: Any) -> Any:
         """Encode a value as JSON, and add its mutable objects to the graph. Raises TypeError and RecursionError."""
@@ -226,13 +235,13 @@ class ObjectGraph:
         return ["node", index]
 
     def truncate(self, n_nodes: int) -> None:
-        """Drop all but the first n_nodes, after a failed encoding."""
+        """Remove all nodes but the first n_nodes."""
         for value in self.objects[n_nodes:]:
             self._indices.pop(id(value), None)
         del self.objects[n_nodes:], self.bodies[n_nodes:]
 
     def encode_body(self, value: Any) -> list[Any]:
-        """Encode the content of a mutable object."""
+        """Return the encoded content of a mutable object."""
         kind = type(value)
         if kind not in _PHASES:
             parts = [part for pair in get_attributes(value) for part in pair]
@@ -335,7 +344,7 @@ def _make_member(kind: type, value: Any) -> Any:
 
 
 def get_attributes(value: Any) -> list[tuple[str, Any]]:
-    """Return the attributes of an instance from its __dict__ and slots."""
+    """Return the attributes in the __dict__ and the slots of an instance."""
     attributes = list(getattr(value, "__dict__", {}).items())
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
@@ -346,9 +355,12 @@ def get_attributes(value: Any) -> list[tuple[str, Any]]:
 
 
 def set_attributes(value: Any, parts: list[Any], check: Callable[[Any], None]) -> None:
-    """Replace the attributes of an instance. parts: alternating names and values.
+    """Replace the attributes of an instance.
 
-    Raises TypeError for a name that would hide code of the class, and as `check` does for a value.
+    parts   alternating names and values
+    check   raises ProtocolError for an invalid value
+
+    Raises TypeError for a name that would hide a method or property of the class.
     """
     getattr(value, "__dict__", {}).clear()
     for name, part in zip(parts[::2], parts[1::2], strict=True):

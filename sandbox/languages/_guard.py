@@ -1,19 +1,20 @@
 """Proxies of the submission's objects in the tests' process, and the policies by which they forward operations.
 
-A proxy never reveals expected values to the submission. Attributes, items, lengths, numbers, texts and results of calls
-without arguments are claims: they cannot depend on expected values, so they are as trustworthy as return values. `==`,
-`in`, `count(3)`, `equals(frame)` or `x - 3.5` would reveal the expected value, and the result could depend on it.
-POLICIES defines, for each operation, the objects for which a proxy forwards it, and the fallback for all others:
+A proxy must not reveal expected values to the submission. Attributes, items, lengths, numbers, texts and results of
+calls without arguments are claims: they cannot depend on expected values, so they are as trustworthy as return values.
+In `==`, `in`, `count(3)`, `equals(frame)` or `x - 3.5`, the other operand may be the expected value; the submission
+would learn it, and could fake the result. POLICIES defines, for each operation, the objects for which a proxy forwards
+it, and the fallback for other objects:
 
     named      an object whose class, or a base of it, is among the names that the suite tests
-    tested     a class that the suite declares as a class. Others may replace a function, whose results the test
-               compares with expected values
-    subject    an object that the test created by calling a tested class, until the submission returns it: then the test
-               may take it for data, as after `def f(self): return self`. If the test discards the result, it remains a
-               subject
+    tested     a class that the suite declares as a class. Other classes may stand for functions: the test may compare
+               their instances with expected values
+    subject    an object that the test created by calling a tested class. When the submission returns it, as by
+               `def f(self): return self`, it is no longer a subject, since the test may use the result as data. It
+               remains one if the test discards the result
 
-A method gets arguments under the same policy as `+`, or if the test discards the result, as in `tree.insert(5)`. Any
-other operation fails the test immediately, not by an exception, since the test may expect one.
+A method gets arguments if the policy of `+` permits, or if the test discards the result, as in `tree.insert(5)`. The
+default fallback ends the test as failed. It raises no exception, since the test may expect one.
 """
 
 import dis
@@ -41,17 +42,20 @@ _CACHE, _POP = dis.opmap["CACHE"], dis.opmap["POP_TOP"]
 class Scope(Enum):
     """The objects for which proxies forward an operation to the submission."""
 
-    ANY = auto()  # for reads of claims, and for calls
+    ANY = auto()
     NAMED = auto()
     SUBJECT = auto()
-    PAIR = auto()  # a subject with any argument, or only named objects, whose class is under test
+    PAIR = auto()  # a subject; or a named object, if all other operands are named objects, too
 
 
 @dataclass(eq=False, slots=True)
 class RemoteKind:
-    """A class of the submission.
+    """The description of a class of the submission.
 
-    methods   its methods other than special ones
+    special_methods  names of its special methods, without underscores
+    methods          names of its other methods
+    is_named         whether its instances are named objects
+    is_tested        whether the class is tested
     """
 
     guard: "Guard"
@@ -63,17 +67,18 @@ class RemoteKind:
 
 @dataclass(eq=False, slots=True)
 class RemoteState:
-    """An object of the submission.
+    """The state of an object of the submission. It is a subject while n_mentions equals n_safe_mentions.
 
+    number           its number in the submission's table of exported objects
     n_mentions       number of times that the submission has sent it
-    n_safe_mentions  number of mentions after which it is still a subject: its creation, and results that no test uses
-                     as data
+    n_safe_mentions  number of these times for which the test does not use it as data, such as its creation
+    is_exhausted     whether it is an iterator that has raised StopIteration
     """
 
     number: int
     n_mentions: int = 1
     n_safe_mentions: int = 0
-    is_exhausted: bool = False  # an iterator that has raised StopIteration
+    is_exhausted: bool = False
 
 
 class Guard:
@@ -85,7 +90,7 @@ class Guard:
         self._claims: dict[Any, Claims] = {}
 
     def fail_test(self, reason: str) -> NoReturn:
-        """End the test as failed."""
+        """Report that the test failed, and exit."""
         self._report.write_verdict("failed", reason)
 
     def forward(self, operation: str, owner: Any, /, *arguments: Any, **named: Any) -> Any:
@@ -106,7 +111,7 @@ class Guard:
                 self._report.write_verdict("malformed", str(error))
             except PeerDisconnected:
                 self._report.write_verdict("disconnected")
-            except RequestRefused as refused:  # the test could take an exception for one of the submission
+            except RequestRefused as refused:  # not raised, since the test may expect an exception of the submission
                 self.fail_test(f"the submission cannot decode a request of the test: {refused}")
             if may_return_itself and result is owner:
                 owner.__reference__.n_safe_mentions += 1

@@ -1,15 +1,17 @@
-"""One end of the connection between a submission and its tests. Both ends exchange two kinds of frames:
+"""One end of the connection between a submission's process and its tests' process.
+
+The two ends exchange frames of two kinds:
 
     request   {"ask": operation, "arguments": ..., "number": ..., "nodes": ..., "classes": ..., "shared": ...}
     reply     {"number": ..., "value" | "raised" | "refused": ..., "changed": ..., "nodes": ..., "classes": ...}
 
-While a side waits for a reply, it serves requests of the other. The sender passes values of common types by value
-(_codec.py). It keeps any other object in its table of exported objects, and sends the object's number:
+While an end waits for a reply, it serves requests of the other end. It sends data by value (_codec.py). It keeps other
+objects in its table of exported objects, and sends their numbers in the table:
 
-    ["mine", 3, ...]         an object of the sender, and its description
-    ["yours", 3]             an object of the receiver
-    ["library", "math.pow"]  a class or builtin function that both sides have
-    ["shared", "Node"]       a class of the suite, with instances passed by value; `shared` lists the classes in use
+    ["mine", 3, ...]         an object in the sender's table, and its description
+    ["yours", 3]             an object in the receiver's table
+    ["library", "math.pow"]  a class or builtin function of the standard library
+    ["shared", "Node"]       a class of the suite, with instances passed by value. The field `shared` lists such classes
     ["error", ...]           an exception: its number, class, arguments, attributes and text
     ["record", ...]          a named tuple
 """
@@ -27,12 +29,12 @@ from typing import Any
 
 from sandbox.languages._codec import Frame, FrameStream, ObjectGraph, ProtocolError, References
 
-_MAX_TEXT_CHARS = 10_000  # of an exception
+_MAX_TEXT_CHARS = 10_000  # maximum length of an exception's text
 _MAX_REFUSAL_CHARS = 1000
-WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # as copied by functools.wraps
-_RECURSION_LIMIT = 200_000  # for linked structures of many thousand nodes, with a few levels each
+WRAPPER_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")  # attributes that functools.wraps copies
+_RECURSION_LIMIT = 200_000  # for linked structures of many thousand nodes, whose encoding takes a few frames per node
 _LIBRARY = {"builtins": builtins, "math": math, "operator": operator}
-# Modules of the standard library with exceptions; their import has no side effects.
+# Modules of the standard library that define exceptions, and whose import has no side effects.
 _ERROR_MODULES = frozenset(
     "_csv _queue argparse asyncio.exceptions binascii calendar concurrent.futures concurrent.futures._base configparser"
     " copy dataclasses decimal email.errors fractions getopt graphlib ipaddress json.decoder queue re shutil sqlite3"
@@ -56,16 +58,19 @@ class RequestRefused(Exception):
 
 
 class Peer(References):
-    """One end of the connection. Subclasses define how each side handles requests."""
+    """One end of the connection; a subclass for each of the two processes executes requests.
+
+    In comments, the stand-in for an object of the peer is the local object that represents it.
+    """
 
     def __init__(self, stream: FrameStream) -> None:
         super().__init__()
         self._stream = stream
         self._exported: list[Any] = []
-        self._export_numbers: dict[int, int] = {}  # by id
-        self._imported: dict[int, Any] = {}  # stand-ins for the peer's objects
-        self._import_numbers: dict[int, int] = {}  # by id
-        self._new_classes: list[Any] = []  # class descriptions for the next frame
+        self._export_numbers: dict[int, int] = {}  # id of an object -> number
+        self._imported: dict[int, Any] = {}  # number of an object of the peer -> its stand-in
+        self._import_numbers: dict[int, int] = {}  # id of a stand-in -> number
+        self._new_classes: list[Any] = []  # descriptions of classes to send in the next frame
         self._n_requests = 0
 
     def request(self, operation: str, /, *arguments: Any, **named: Any) -> Any:
@@ -99,7 +104,10 @@ class Peer(References):
         raise failure
 
     def serve_until(self, is_awaited: Callable[[Frame], bool]) -> Frame:
-        """Serve requests until an awaited frame, and return it. Raises ProtocolError and PeerDisconnected."""
+        """Serve requests until `is_awaited` accepts a frame, and return that frame.
+
+        Raises ProtocolError and PeerDisconnected.
+        """
         while True:
             frame = self._stream.receive()
             if is_awaited(frame):
@@ -145,7 +153,7 @@ class Peer(References):
         graph.add(frame.get("nodes"))
 
     def export(self, value: Any) -> int:
-        """Add an object to the table of exported objects if it is new; return its number."""
+        """Add an object to the table of exported objects, if it is not in it; return its number."""
         number = self._export_numbers.setdefault(id(value), len(self._exported))
         if number == len(self._exported):
             self._exported.append(value)
@@ -219,26 +227,32 @@ class Peer(References):
             raise ProtocolError(f"it has an invalid exception: {failure}"[:200]) from None
         return self.make_error_stand_in(number, error, text)
 
-    # Differences between the two sides.
+    # For subclasses to define.
 
     @abstractmethod
     def perform(self, operation: Any, arguments: Any, named: Any) -> Any:
-        """Execute a request."""
+        """Execute a request, and return its result."""
 
     @abstractmethod
     def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
-        """Encode an object other than data, a class or an exception."""
+        """Encode an object that is neither data nor a class nor an exception."""
 
     @abstractmethod
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
-        """Encode a class. is_base: whether it is an exception's class, or the base of a class."""
+        """Encode a class.
+
+        is_base   whether it is the class of an exception, or the base of a class, and not a value by itself
+        """
 
     @abstractmethod
     def make_stand_in(self, number: int, *description: Any) -> Any:
-        """Create the stand-in for an object of the peer. Raises ProtocolError."""
+        """Return the stand-in for an object of the peer. Raises ProtocolError.
+
+        description   the rest of its encoding after "mine" and its number
+        """
 
     def make_error_stand_in(self, number: int, error: Exception, text: str) -> Exception:
-        """Create the stand-in for an exception of the peer."""
+        """Return the stand-in for an exception of the peer, given the decoded exception."""
         return error
 
     def decode_class(self, raw: list[Any]) -> type:
@@ -259,11 +273,11 @@ class Peer(References):
             raise ProtocolError(f"there is no {name[:80]!r}")
         return value
 
-    def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
-        """Register descriptions of classes, and the names of shared classes."""
+    def register_classes(self, classes: list[Any], shared_names: list[Any]) -> None:
+        """Store the fields `classes` and `shared` of a frame."""
 
     def describe_refusal(self, error: Exception) -> str:
-        """Describe a failure to decode a request, or raise ProtocolError."""
+        """Return the field `refused` for a request that cannot be decoded, or raise ProtocolError."""
         return f"{type(error).__name__}: {error}"[:_MAX_REFUSAL_CHARS]
 
 
@@ -283,14 +297,14 @@ def find_library_name(value: Any) -> str | None:
 def is_data_type(kind: Any) -> bool:
     """Return whether an object is a class of data or an exception class.
 
-    The tests' process accepts no other library object: a library function, called with an object of the submission,
-    could execute the submission's code.
+    The tests' process accepts no other library object: if the test called a library function with an object of the
+    submission, the function could execute the submission's code in the tests' process.
     """
     return isinstance(kind, type) and (any(kind is known for known in _DATA_TYPES) or issubclass(kind, Exception))
 
 
 def encode_plain_value(graph: ObjectGraph, value: Any) -> Any:
-    """Encode a numpy value, or an instance of a subclass of a plain type; None for any other value."""
+    """Encode a numpy value, a named tuple, or an instance of a subclass of a plain type; None for other values."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "tolist"):
         return graph.encode(value.tolist())
@@ -303,7 +317,7 @@ def encode_plain_value(graph: ObjectGraph, value: Any) -> Any:
 
 
 def require_list(raw: Any) -> list[Any]:
-    """Return a value if it is a list. Raises ProtocolError."""
+    """Return `raw` if it is a list. Raises ProtocolError."""
     if type(raw) is not list:
         raise ProtocolError("one of its values is not a list")
     return raw

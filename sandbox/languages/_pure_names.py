@@ -1,4 +1,4 @@
-"""The names that a program with a shared process for its calls may use; see _purity.py."""
+"""The names that a stateless program may use; see _purity.py."""
 
 import bisect
 import functools
@@ -10,8 +10,8 @@ import string
 from collections import namedtuple
 
 
-def _list_public_names(module: object, *without: str) -> set[str]:
-    return {name for name in dir(module) if not name.startswith("_")} - set(without)
+def _list_public_names(module: object, *exclude: str) -> set[str]:
+    return {name for name in dir(module) if not name.startswith("_")} - set(exclude)
 
 
 _BUILTINS = set(
@@ -22,7 +22,7 @@ _BUILTINS = set(
     " ValueError ZeroDivisionError __name__".split()
 )
 _PYTHON_CODE = {"merge", "nlargest", "nsmallest"}  # functions of heapq written in Python; the others are in C
-# Names of immutable objects that lead to no other objects.
+# Names of immutable objects, from which a program can reach no mutable object.
 IMMUTABLE_NAMES = frozenset(
     _BUILTINS
     | _list_public_names(math)
@@ -57,15 +57,15 @@ METHODS = frozenset(
     " seconds weekday isoweekday total_seconds cache_clear from_iterable value args send close setter _replace _asdict"
     " _fields __init__".split()
 )
-# Attributes of library objects that lead to other library objects or to the library's caches.
+# Attributes by which a program could reach other library objects, or the library's caches.
 ESCAPING_ATTRIBUTES = frozenset(
     name
     for kind in (type, functools.cache(len), namedtuple("_Pair", ()))
     for name in dir(kind)
     if not name.startswith("__")
 ) - METHODS | {"obj", "strptime"}
-# The special methods that a class may define. Others get exception classes as arguments, change copies of an object, or
-# run during garbage collection.
+# The special methods that a class may define. Other special methods get exception classes as arguments, control
+# copying, or run during garbage collection.
 SPECIAL_METHODS = frozenset(
     f"__{name}__"
     for name in "init post_init repr str len iter next reversed contains getitem setitem delitem missing call bool hash"

@@ -1,14 +1,15 @@
 """A conservative check that a program leaks no state between calls.
 
-The calls of such a program may share a process, which executes the program again for each call: its globals, classes,
-default values and caches are new each time. Only objects of the interpreter could pass data to a later call: modules
-and their attributes, classes and functions of the library, files, threads, frames. So the check rejects any program
-that might reach or change these objects. A rejection costs only speed, since each call then has its own process.
+The calls of such a program may share a process. The process executes the program again for each call, so its globals,
+classes, default values and caches are new each time. Only objects of the interpreter could pass data to a later call:
+modules and their attributes, classes and functions of the library, files, threads, frames. So the check rejects any
+program that might reach or change these objects. A rejection costs only speed: each call then has its own process.
+These are permitted:
 
-    names        other than the program's own, only those of IMMUTABLE_NAMES and, as a callee or decorator, those of
+    names        the program's own, those of IMMUTABLE_NAMES and, as a callee or decorator only, those of
                  CALL_ONLY_NAMES, whose objects are mutable
     attributes   those that the program itself sets or defines, those of METHODS, and of a module only the names above;
-                 none that lead from objects to the interpreter or to the library (__dict__, gi_frame, mro)
+                 none by which a program can reach the interpreter or the library (__dict__, gi_frame, mro)
     imports      only of MODULES; a module's name may appear only before a dot
     identity     `is` only with a constant, since the identity of interned strings could pass data to a later call
     limits       setrecursionlimit only at module level, since the garbage collector may run the `finally` of a
@@ -39,7 +40,8 @@ from sandbox.languages._scopes import COMPREHENSIONS, find_bound_names, find_glo
 
 _INTROSPECTION = ("gi_", "cr_", "ag_", "f_", "tb_", "co_", "__")  # prefixes of attributes that reveal frames
 _LIMIT_SETTER = "setrecursionlimit"
-_IMPURE_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.MatchClass)  # which reads attributes
+# MatchClass, since it reads attributes that are not in the syntax tree.
+_IMPURE_NODES = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await, ast.MatchClass)
 
 
 class _ImpureProgram(Exception):
@@ -62,12 +64,12 @@ class _Program:
         self._global_names = find_global_names(self._nodes)
         self._imported: set[str] = set()  # names of imported modules
         self._imported_names: set[str] = set()  # names imported from modules
-        self._bound: set[str] = set()  # names bound in any scope, other than by imports
-        self._classes: set[str] = set()  # names that are always classes
+        self._bound: set[str] = set()  # names bound in any scope, without imports
+        self._classes: set[str] = set()  # names bound only to plain classes
         self._attributes = set(METHODS)
 
     def check(self) -> None:
-        """Check the program. Raises _ImpureProgram."""
+        """Raise _ImpureProgram if the program might not be stateless."""
         bound = self._bound
         names_limits = _LIMIT_SETTER in map(_read_name, self._nodes)
         for node in self._nodes:
@@ -99,13 +101,15 @@ class _Program:
         if (self._imported | self._imported_names) & bound or self._imported & self._imported_names:
             raise _ImpureProgram
         self._classes = _find_plain_classes(self._nodes, bound)
-        # Calls find MODULES without an import. A name with a binding in any scope does not count as a module.
+        # Programs with calls can use MODULES without an import. A name that the program binds is not such a module.
         self._modules = self._imported | (MODULES - bound - self._imported_names)
-        defined = find_scope_names(self._tree.body) | self._global_names
+        scope_names = find_scope_names(self._tree.body) | self._global_names
         # At module level, a name resolves to the library's object until the program assigns it.
-        if any(name.startswith("__") or (name in _LIBRARY_NAMES and name not in IMMUTABLE_NAMES) for name in defined):
+        if any(
+            name.startswith("__") or (name in _LIBRARY_NAMES and name not in IMMUTABLE_NAMES) for name in scope_names
+        ):
             raise _ImpureProgram
-        self._check_nodes(self._tree.body, frozenset(defined))
+        self._check_nodes(self._tree.body, frozenset(scope_names))
 
     def _record_import(self, node: ast.Import) -> None:
         for alias in node.names:
@@ -128,79 +132,84 @@ class _Program:
             raise _ImpureProgram
         self._attributes.add(name)
 
-    def _check_nodes(self, nodes: Iterable[ast.AST], defined: frozenset[str]) -> None:
+    def _check_nodes(self, nodes: Iterable[ast.AST], scope_names: frozenset[str]) -> None:
         for node in nodes:
-            self._check_node(node, defined)
+            self._check_node(node, scope_names)
 
-    def _check_node(self, node: ast.AST, defined: frozenset[str]) -> None:
-        """Check a node. defined: the program's own names in scope."""
+    def _check_node(self, node: ast.AST, scope_names: frozenset[str]) -> None:
+        """Check a node. scope_names: the program's names in scope."""
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
-                self._check_name(node.id, defined, IMMUTABLE_NAMES)
+                self._check_name(node.id, scope_names, IMMUTABLE_NAMES)
             elif node.id in self._modules:
                 raise _ImpureProgram
         elif isinstance(node, ast.Attribute):
-            self._check_attribute(node, defined, IMMUTABLE_NAMES)
+            self._check_attribute(node, scope_names, IMMUTABLE_NAMES)
         elif isinstance(node, ast.Call):
-            self._check_callee(node.func, defined)
+            self._check_callee(node.func, scope_names)
             if _read_name(node.func) == "deepcopy" and not _has_single_argument(node):
-                raise _ImpureProgram  # deepcopy would add a list to a memo, which outlives the call
-            self._check_nodes([*node.args, *node.keywords], defined)
+                raise _ImpureProgram  # a second argument, the memo, would get a list that outlives the call
+            self._check_nodes([*node.args, *node.keywords], scope_names)
         elif isinstance(node, ast.AugAssign):
             if isinstance(node.target, ast.Name):
-                self._check_name(node.target.id, defined, IMMUTABLE_NAMES)
-            self._check_nodes([node.target, node.value], defined)
+                self._check_name(node.target.id, scope_names, IMMUTABLE_NAMES)
+            self._check_nodes([node.target, node.value], scope_names)
         elif isinstance(node, ast.FunctionDef | ast.Lambda):
-            self._check_function(node, defined, defined)
+            self._check_function(node, scope_names, scope_names)
         elif isinstance(node, ast.ClassDef):
-            self._check_class(node, defined)
+            self._check_class(node, scope_names)
         elif isinstance(node, COMPREHENSIONS):
-            # The first iterable belongs to the scope around the comprehension.
+            # Python evaluates the first iterable in the enclosing scope.
             first = node.generators[0].iter
-            self._check_node(first, defined)
-            inside = defined | {name for part in node.generators for name in find_scope_names([part.target])}
+            self._check_node(first, scope_names)
+            inside = scope_names | {name for part in node.generators for name in find_scope_names([part.target])}
             parts = [child for part in node.generators for child in ast.iter_child_nodes(part) if child is not first]
             parts += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.comprehension)]
             self._check_nodes(parts, inside)
         elif isinstance(node, ast.AnnAssign):
-            self._check_annotation(node.annotation, defined)
-            self._check_nodes([node.target, *([node.value] if node.value else [])], defined)
+            self._check_annotation(node.annotation, scope_names)
+            self._check_nodes([node.target, *([node.value] if node.value else [])], scope_names)
         elif not isinstance(node, ast.Import | ast.ImportFrom):
-            self._check_nodes(ast.iter_child_nodes(node), defined)
+            self._check_nodes(ast.iter_child_nodes(node), scope_names)
 
-    def _check_name(self, name: str, defined: frozenset[str], allowed: frozenset[str]) -> None:
-        if name in self._modules or (name not in defined and name not in allowed):
+    def _check_name(self, name: str, scope_names: frozenset[str], library_names: frozenset[str]) -> None:
+        if name in self._modules or (name not in scope_names and name not in library_names):
             raise _ImpureProgram
 
-    def _check_callee(self, node: ast.AST, defined: frozenset[str]) -> None:
+    def _check_callee(self, node: ast.AST, scope_names: frozenset[str]) -> None:
         if isinstance(node, ast.Name):
-            self._check_name(node.id, defined, IMMUTABLE_NAMES | CALL_ONLY_NAMES)
+            self._check_name(node.id, scope_names, IMMUTABLE_NAMES | CALL_ONLY_NAMES)
         elif isinstance(node, ast.Attribute):
-            self._check_attribute(node, defined, IMMUTABLE_NAMES | CALL_ONLY_NAMES, called=True)
+            self._check_attribute(node, scope_names, IMMUTABLE_NAMES | CALL_ONLY_NAMES, is_callee=True)
         else:
-            self._check_node(node, defined)
+            self._check_node(node, scope_names)
 
     def _check_attribute(
-        self, node: ast.Attribute, defined: frozenset[str], allowed: frozenset[str], *, called: bool = False
+        self,
+        node: ast.Attribute,
+        scope_names: frozenset[str],
+        library_names: frozenset[str],
+        *,
+        is_callee: bool = False,
     ) -> None:
         if isinstance(node.value, ast.Name) and node.value.id in self._modules:
-            if node.attr not in allowed or not isinstance(node.ctx, ast.Load):
+            if node.attr not in library_names or not isinstance(node.ctx, ast.Load):
                 raise _ImpureProgram
             return
-        if node.attr not in self._attributes or (node.attr == "__init__" and not called):
+        if node.attr not in self._attributes or (node.attr == "__init__" and not is_callee):
             raise _ImpureProgram
-        self._check_node(node.value, defined)
+        self._check_node(node.value, scope_names)
 
-    def _check_annotation(self, node: ast.AST | None, defined: frozenset[str]) -> None:
+    def _check_annotation(self, node: ast.AST | None, scope_names: frozenset[str]) -> None:
         if isinstance(node, ast.Name):
-            self._check_name(node.id, defined, ANNOTATIONS)
+            self._check_name(node.id, scope_names, ANNOTATIONS)
         elif isinstance(node, ast.Attribute):
-            self._check_attribute(node, defined, ANNOTATIONS)
+            self._check_attribute(node, scope_names, ANNOTATIONS)
         elif node is not None:
             self._check_annotation_part(node)
 
     def _check_annotation_part(self, node: ast.AST) -> None:
-        """Check an operand or a subscript in an annotation."""
+        """Check an operand or subscript of an annotation."""
         if isinstance(node, ast.Name):
             self._check_name(node.id, frozenset(self._classes), ANNOTATIONS - self._bound)
         elif isinstance(node, ast.Attribute):
@@ -214,48 +223,54 @@ class _Program:
             raise _ImpureProgram
 
     def _check_function(
-        self, node: ast.FunctionDef | ast.Lambda, defined: frozenset[str], enclosing: frozenset[str]
+        self, node: ast.FunctionDef | ast.Lambda, scope_names: frozenset[str], outer_names: frozenset[str]
     ) -> None:
-        """Check a function. enclosing: the program's names in scope in its body, besides its own."""
+        """Check a function.
+
+        scope_names  the program's names in scope at its definition
+        outer_names  the program's names in scope in its body, without those that the function binds
+        """
         parameters = node.args
         arguments = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
         arguments += [argument for argument in (parameters.vararg, parameters.kwarg) if argument is not None]
-        self._check_nodes([*parameters.defaults, *(default for default in parameters.kw_defaults if default)], defined)
+        self._check_nodes(
+            [*parameters.defaults, *(default for default in parameters.kw_defaults if default)], scope_names
+        )
         for argument in arguments:
-            self._check_annotation(argument.annotation, defined)
+            self._check_annotation(argument.annotation, scope_names)
         names = {argument.arg for argument in arguments}
         if isinstance(node, ast.Lambda):
-            inside = enclosing | names
+            inside = outer_names | names
             body: list[ast.AST] = [node.body]
         else:
             for decorator in node.decorator_list:
-                self._check_callee(decorator, defined)
-            self._check_annotation(node.returns, defined)
+                self._check_callee(decorator, scope_names)
+            self._check_annotation(node.returns, scope_names)
             body = [*node.body]
             declared = find_global_names(ast.walk(node)) if self._global_names else set()
             names |= find_scope_names(node.body) - declared
-            inside = enclosing | names
+            inside = outer_names | names
         if names & self._modules:
             raise _ImpureProgram
         self._check_nodes(body, inside)
 
-    def _check_class(self, node: ast.ClassDef, defined: frozenset[str]) -> None:
+    def _check_class(self, node: ast.ClassDef, scope_names: frozenset[str]) -> None:
         if node.keywords:
             raise _ImpureProgram
         for decorator in node.decorator_list:
-            self._check_callee(decorator, defined)
-        self._check_nodes(node.bases, defined)
+            self._check_callee(decorator, scope_names)
+        self._check_nodes(node.bases, scope_names)
         if any(isinstance(inner, ast.Import | ast.ImportFrom) for inner in walk_scope(node.body)):
-            raise _ImpureProgram  # a module that is an attribute
+            raise _ImpureProgram  # the module would be an attribute of the class
         # In a class body, a name resolves to the library's object until the body assigns it. Methods cannot see names
         # of the class scope.
         bound = find_scope_names(node.body)
-        inside = (defined - (bound & _LIBRARY_NAMES)) | {
+        inside = (scope_names - (bound & _LIBRARY_NAMES)) | {
             name for name in bound if name not in _LIBRARY_NAMES and not name.startswith("__")
         }
         for statement in node.body:
             if isinstance(statement, ast.FunctionDef):
-                self._check_function(statement, inside, defined)
+                self._check_function(statement, inside, scope_names)
             else:
                 self._check_node(statement, inside)
 
@@ -301,8 +316,9 @@ def _find_plain_classes(nodes: Iterable[ast.AST], bound: set[str]) -> set[str]:
 
 
 def _makes_class(node: ast.ClassDef, bound: set[str]) -> bool:
-    """Return whether a class statement creates a class. With decorators or bases of the program, it could return any
-    other object.
+    """Return whether a class statement certainly binds a class.
+
+    With decorators or bases of the program, it could bind any other object.
     """
     allowed = {"dataclass", "total_ordering"} - bound
     decorators = [one.func if isinstance(one, ast.Call) and not one.args else one for one in node.decorator_list]
@@ -311,9 +327,9 @@ def _makes_class(node: ast.ClassDef, bound: set[str]) -> bool:
     )
 
 
-_LIBRARY_NAMES: set[str] = set()  # names with a value before any definition of the program
+_LIBRARY_NAMES: set[str] = set()
 
 
 def set_library_names(names: Iterable[str]) -> None:
-    """Set the names that have a value before any definition of the program."""
+    """Set the names that have a value before the program runs."""
     _LIBRARY_NAMES.update(names)

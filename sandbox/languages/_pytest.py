@@ -45,7 +45,7 @@ class _Raises:
 
 
 def raises(expected_exception: Any, *arguments: Any, match: Any = None, **named: Any) -> Any:
-    """Expect an exception in a `with` block, or from a call of a function with the arguments."""
+    """Fail the test unless an exception occurs: in a `with` block, or in a call of a function with these arguments."""
     expectation = _Raises(expected_exception, match)
     if not arguments:
         return expectation
@@ -55,7 +55,7 @@ def raises(expected_exception: Any, *arguments: Any, match: Any = None, **named:
 
 
 class approx:
-    """Equals close numbers, and lists and dicts of them."""
+    """A value that equals close numbers, or lists and dicts with close numbers."""
 
     __hash__ = None  # type: ignore[assignment]
 

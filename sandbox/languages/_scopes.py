@@ -8,7 +8,7 @@ _SCOPES = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
 
 
 def find_bound_names(node: ast.AST) -> set[str]:
-    """Return the names that a node itself binds, without imports."""
+    """Return the names that a node binds, without those of imports and of its child nodes."""
     match node:
         case ast.FunctionDef() | ast.ClassDef():
             return {node.name}
@@ -22,13 +22,14 @@ def find_bound_names(node: ast.AST) -> set[str]:
 
 
 def find_scope_names(body: Iterable[ast.AST]) -> set[str]:
-    """Return the names that these statements bind in their own scope, without imports."""
+    """Return the names that these statements bind in their scope, without those of imports."""
     return {name for node in walk_scope(body) for name in find_bound_names(node)}
 
 
 def walk_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield the nodes in the scope of these statements. Excludes the scopes of functions, classes and comprehensions,
-    but not names that comprehensions assign by `:=`.
+    """Yield the nodes in the scope of these statements.
+
+    Skips the bodies of functions, classes and comprehensions, except names that comprehensions assign by `:=`.
     """
     pending = [(node, False) for node in body]
     while pending:

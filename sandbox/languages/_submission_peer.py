@@ -1,6 +1,6 @@
 """The submission's side of statement tests: executes the requests of the tests' process.
 
-This runs in the submission's process, which may replace any code here, so replies are untrusted.
+It runs in the process of the submission, which can replace this code, so replies are untrusted.
 """
 
 import builtins
@@ -14,14 +14,15 @@ from typing import Any
 from sandbox.languages._codec import FrameStream, ObjectGraph, PeerDisconnected
 from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain_value, find_library_name, is_data_type
 
-# By name in POLICIES of _guard.py; looked up before a program can replace them.
+# Operation, as in POLICIES of _guard.py -> function, stored before a program can replace it.
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     **vars(builtins),
     **vars(operator),
     "and": operator.and_,
     "or": operator.or_,
     "method": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),
-    "statement": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),  # result dropped
+    # A method call whose result the test discards.
+    "statement": lambda value, name, *arguments, **named: getattr(value, name)(*arguments, **named),
     "enter": lambda value: value.__enter__(),
     "exit": lambda value, *error: value.__exit__(*error),
     "get": getattr,
@@ -29,17 +30,17 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "del": delattr,
 }
 _ROUTINES = (types.FunctionType, classmethod, staticmethod)
-_FRAMES_OF_CALLBACK = 10  # frames of this module between a function of the tests and its nested request
+_FRAMES_OF_CALLBACK = 10  # frames of this package in a call of a tests' function, added to the recursion limit
 
 
 class _OpaqueObject:
-    """An object of the tests' side, neither data nor a function; the submission can only return it."""
+    """The stand-in for an object of the tests that is neither data nor a function. It has no operations."""
 
 
 class SubmissionPeer(Peer):
     """The end of the connection in the submission's process.
 
-    namespace   the program's namespace
+    namespace   the program's global variables
     names       the names in it that the tests use
     """
 
@@ -47,10 +48,10 @@ class SubmissionPeer(Peer):
         super().__init__(stream)
         self._namespace = namespace
         self._names = names
-        self._class_numbers: dict[type, int] = {}  # of classes described to the tests' side
+        self._class_numbers: dict[type, int] = {}  # numbers of the classes that frames have described
 
     def serve(self) -> None:
-        """Serve until the other side disconnects. SystemExit of the program ends the process."""
+        """Serve requests until the tests' process disconnects. SystemExit of the program propagates."""
         with contextlib.suppress(PeerDisconnected):
             self.serve_until(lambda frame: False)
 
@@ -59,8 +60,8 @@ class SubmissionPeer(Peer):
             return {name: self._namespace[name] for name in self._names if name in self._namespace}
         return _OPERATIONS[operation](*arguments, **named)
 
-    def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
-        known = {name: self._namespace.get(name) for name in shared if name not in self._names}
+    def register_classes(self, classes: list[Any], shared_names: list[Any]) -> None:
+        known = {name: self._namespace.get(name) for name in shared_names if name not in self._names}
         self.shared = {name: kind for name, kind in known.items() if isinstance(kind, type)}
 
     def encode_object(self, graph: ObjectGraph, value: Any) -> Any:
@@ -69,7 +70,7 @@ class SubmissionPeer(Peer):
             plain = encode_plain_value(graph, value)
             if plain is not None:
                 return plain
-        return ["mine", self.export(value), self._class_number(kind)]
+        return ["mine", self.export(value), self._get_class_number(kind)]
 
     def encode_class(self, kind: type, *, is_base: bool = False) -> list[Any]:
         name = find_library_name(kind) if is_data_type(kind) else None
@@ -77,10 +78,10 @@ class SubmissionPeer(Peer):
             return ["library", name]
         if is_base and issubclass(kind, BaseException) and self.get_shared_name(kind) is not None:
             return ["shared", kind.__name__]
-        return ["mine", self._class_number(kind)]
+        return ["mine", self._get_class_number(kind)]
 
-    def _class_number(self, kind: type) -> int:
-        """Return the number of a class. The next frame describes new classes to the tests' side."""
+    def _get_class_number(self, kind: type) -> int:
+        """Return the number of a class; if it is new, describe it in the next frame."""
         if kind not in self._class_numbers:
             bases = [self.encode_class(base, is_base=True) for base in kind.__bases__ if base is not object]
             defined = {name: _find_attribute(kind, name) for name in dir(kind)}
@@ -97,7 +98,7 @@ class SubmissionPeer(Peer):
         return self.get_shared_class(parts[0]) if tag == "shared" else super().decode(graph, tag, parts)
 
     def make_stand_in(self, number: int, *description: Any) -> Any:
-        """Create the stand-in for an object of the tests' side; for a function, it forwards calls."""
+        """Return the stand-in for an object of the tests; for a function, it forwards calls."""
         if number in self._imported:
             return self._imported[number]
         if not description:

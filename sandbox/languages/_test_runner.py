@@ -1,6 +1,6 @@
-"""The tests' side of statement tests: runs them, and forwards operations to the submission's process.
+"""The tests' side of statement tests: runs the tests, and forwards operations to the submission's process.
 
-This process belongs to the suite. It holds the tests, which are secret, and parses untrusted frames of the submission.
+It runs in a process of its own, which holds the secret tests and parses untrusted frames of the submission.
 """
 
 import sys
@@ -23,9 +23,9 @@ from sandbox.languages._guard import (
 )
 from sandbox.languages._peer import WRAPPER_ATTRIBUTES, Peer, encode_plain_value, find_library_name, is_data_type
 
-MODULE = "tests"  # name of the tests' module
-FILE = "<test>"  # name of a test's file
-_MAX_ITERATOR = 1_000_000  # items of an iterator among the arguments
+MODULE = "tests"  # name of the module in which tests run
+FILE = "<test>"  # file name of a test in tracebacks
+_MAX_ITERATOR = 1_000_000  # maximum number of items of an iterator that a test passes to the submission
 _RECURSION_LIMIT = 200_000
 _MAX_CLASSES = 10_000
 
@@ -34,7 +34,7 @@ class TestsPeer(Peer):
     """The end of the connection in the tests' process.
 
     report      the report of the tests
-    namespace   the tests' namespace
+    namespace   the tests' global variables
     names       the submission's names that the tests use
     """
 
@@ -52,7 +52,7 @@ class TestsPeer(Peer):
             case "call", (function, *others), dict() if id(function) in self._export_numbers and callable(function):
                 try:
                     return function(*others, **named)
-                except (AssertionError, _pytest.Failed) as error:  # the submission could catch it
+                except (AssertionError, _pytest.Failed) as error:  # not raised, since the submission could catch it
                     self._guard.fail_test(_describe_error(error))
         self._report.write_verdict("malformed", "it calls a function that it was not given")
 
@@ -64,16 +64,18 @@ class TestsPeer(Peer):
 
         classes   the names of tested classes
         """
-        for value in list(self._namespace.values()):  # share the preamble's classes, which exist on both sides
+        # Registers the preamble's classes as shared, since both sides have run the preamble.
+        for value in list(self._namespace.values()):
             if isinstance(value, type):
                 self.get_shared_name(value)
         found = self.request("names")
         if type(found) is not dict or not set(self._names).issuperset(found):
             raise ProtocolError("it does not list its names")
-        likely = classes or [name for name in found if name[:1].isupper()]  # a suite need not list its classes
+        # If the suite declares no classes, names with an upper-case initial count as named classes.
+        likely = classes or [name for name in found if name[:1].isupper()]
         for kind in self._classes.values():  # bases precede their subclasses
             names = {name for name, value in found.items() if value is kind}
-            # A class that is also in place of a function counts as a function.
+            # A class that the submission defines under a declared and an undeclared name may stand for a function.
             kind.__kind__.is_tested = bool(names) and names.issubset(classes)
             kind.__kind__.is_named = (bool(names) and names.issubset(likely)) or _has_named_base(kind)
         return found
@@ -159,7 +161,7 @@ class TestsPeer(Peer):
         if callable(value):
             raise ProtocolError("it has an attribute that would act as a method")
 
-    def register_classes(self, classes: list[Any], shared: list[Any]) -> None:
+    def register_classes(self, classes: list[Any], shared_names: list[Any]) -> None:
         for description in classes:
             match description:
                 case [int(number), str(name), list(bases), list(special_methods), list(methods)] if (
@@ -177,7 +179,7 @@ class TestsPeer(Peer):
         short = name[:200] if name[:200].isprintable() else "?"
         try:
             made = make_remote_class(kind, short, tuple(dict.fromkeys(kept)))
-        except TypeError:  # no method resolution order, or conflicting layouts
+        except TypeError:  # the proxies of the bases have no common method resolution order, or conflicting layouts
             made = make_remote_class(kind, short, tuple(kept[:1]))
         kind.is_named = _has_named_base(made)
         return made
@@ -202,12 +204,12 @@ def run(
     report_fd: int,
     stream: FrameStream,
 ) -> NoReturn:
-    """Run the tests, and exit.
+    """Run a test, report the verdict, and exit.
 
-    setup       code that runs before the tests, after `preamble`
-    preamble    code that runs first
-    statements  the tests
-    names       the submission's names that the tests use
+    setup       compiled Assertions.setup
+    preamble    compiled Assertions.given
+    statements  source of the test
+    names       the submission's names that the test uses
     classes     the classes among `names`
     report_fd   descriptor of the report's file
     stream      the connection to the submission's process
@@ -218,7 +220,7 @@ def run(
     solution = _Solution(names, report)
     sys.modules |= {MODULE: module, "solution": solution, "pytest": _pytest}
     submission = TestsPeer(stream, report, namespace, names)
-    sys.setrecursionlimit(_RECURSION_LIMIT)  # for linked structures of many thousand nodes
+    sys.setrecursionlimit(_RECURSION_LIMIT)  # as in _peer.py
     stage = "Assertions.given"
     try:
         code = compile(statements, FILE, "exec", dont_inherit=True)
@@ -229,7 +231,7 @@ def run(
         if len(known) < len(names) or not all(
             _has_expected_kind(value, name in classes) for name, value in known.items()
         ):
-            report.mark_stage("submission_called")  # later failures are the submission's
+            report.mark_stage("submission_called")  # attributes later failures to the submission
         vars(solution).update(known, __all__=list(known))
         namespace.update(known)
         stage = "Assertions.setup"
@@ -249,7 +251,7 @@ def run(
 
 
 def _has_expected_kind(value: Any, must_be_class: bool) -> bool:
-    """Return whether an object of the submission is a class, or a callable that need not be a class."""
+    """Return whether a proxy is a class or, unless `must_be_class`, callable."""
     return isinstance(value, RemoteClass) or (isinstance(value, RemoteProxy) and callable(value) and not must_be_class)
 
 
@@ -260,15 +262,15 @@ class _Solution(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            self._report.mark_stage("submission_called")  # a missing name is the submission's fault
+            self._report.mark_stage("submission_called")  # attributes the failure to the submission
         raise AttributeError(f"the submission has no {name!r}")
 
 
 def _describe_error(error: BaseException, source: str = "") -> str:
-    """Describe an exception by its type, text, and line of the test."""
+    """Return the type and text of an exception and, if `source` is the test, the line that raised it."""
     try:
         text = "".join(traceback.format_exception_only(error)).strip()
-    except Exception:  # __str__ can be code of the test, and raise any exception
+    except Exception:  # __str__ of an exception class of the test can raise any exception
         text = type(error).__name__
     lines = source.split("\n")
     numbers = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE]

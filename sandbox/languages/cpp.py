@@ -1,5 +1,7 @@
-"""C++17, compiled by g++ inside the sandbox. The artifact is a static executable, which starts twice as fast as a
-dynamic one and needs no libraries in the programs' file system.
+"""C++17, compiled by g++ inside the sandbox.
+
+The artifact is a static executable. It starts twice as fast as a dynamic one, and needs no libraries in the file system
+of programs.
 """
 
 import os
@@ -26,11 +28,11 @@ _PLAN_FILE = "plan"
 
 
 def toolchain() -> list[str]:
-    """Return the paths of the compiler. Raises LookupError if there is no g++."""
+    """Return the paths of the compiler's files. Raises LookupError if g++ is not installed."""
     missing = [tool for tool in _TOOLS if shutil.which(tool, path="/usr/bin") is None]
     if missing:
         raise LookupError(
-            f"no {' and no '.join(missing)} in /usr/bin; type: apt install g++ (Fedora: gcc-c++ "
+            f"no {' and no '.join(missing)} in /usr/bin; type: apt install g++ (Fedora: dnf install gcc-c++ "
             "glibc-static libstdc++-static)"
         )
     return [f"/usr/bin/{tool}" for tool in _TOOLS] + [path for pattern in _FOLDERS for path in glob(pattern)]
@@ -50,7 +52,7 @@ def compile_source(source: bytes, path: str) -> bytes:
     Raises SystemExit if g++ rejects the program, with the reason on stderr; ChildProcessError if SIGKILL ended a
     process of g++; OSError if g++ cannot start.
     """
-    plan = _plan(path)
+    plan = _make_plan(path)
     reader, writer = os.pipe()
     compiler = _start(plan.compiler, {1: writer})
     os.close(writer)
@@ -64,8 +66,10 @@ def compile_source(source: bytes, path: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The commands that g++ would execute. This module executes them for their exit statuses: g++ reports these as
-    text, which a program can forge in a compiler message.
+    """The commands that g++ would execute.
+
+    This module executes them itself, to get their exit statuses: g++ reports these only in messages, and a program can
+    forge messages of the compiler.
     """
 
     compiler: list[str]
@@ -73,8 +77,8 @@ class _Plan:
     linker: list[str]
 
 
-def _plan(path: str) -> _Plan:
-    """Return the commands that g++ would execute for this file. Raises OSError if they are not the usual three."""
+def _make_plan(path: str) -> _Plan:
+    """Return the commands that g++ would execute for this file. Raises OSError if they are not the expected three."""
     with open(_PLAN_FILE, "wb+") as plan:
         _wait_for(_start([_COMPILER, "-###", *_OPTIONS, path, "-o", _EXECUTABLE_FILE], {2: plan.fileno()}))
         plan.seek(0)
@@ -92,13 +96,13 @@ def _plan(path: str) -> _Plan:
 
 
 def _start(command: list[str], streams: dict[int, int]) -> int:
-    """Start a command and return its pid. streams: descriptor in the new process -> descriptor in this one."""
-    actions = [(os.POSIX_SPAWN_DUP2, here, there) for there, here in streams.items()]
+    """Start a command and return its pid. streams: descriptor in the new process -> descriptor in this process."""
+    actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in streams.items()]
     return os.posix_spawn(command[0], command, os.environ, file_actions=actions)
 
 
 def _wait_for(*processes: int) -> None:
-    """Wait until the processes exit. Raises ChildProcessError if SIGKILL ended one, and SystemExit if one failed."""
+    """Wait until the processes exit. Raises ChildProcessError if SIGKILL ended one, and SystemExit if any failed."""
     ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
     if -signal.SIGKILL in ends:
         raise ChildProcessError("SIGKILL ended a process of the compiler")
@@ -110,11 +114,11 @@ def _wait_for(*processes: int) -> None:
 
 
 def run(artifact: int, arguments: list[str]) -> int:
-    """Become the program. Returns an exit status only if that fails, with the reason on stderr."""
+    """Replace this process by the program. Returns an exit status only if that fails, with the reason on stderr."""
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    if hard == resource.RLIM_INFINITY:  # otherwise each thread's stack would be as large as the main thread's limit
+    if hard == resource.RLIM_INFINITY:  # with any other limit, each thread's stack would have that size
         resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, so endless output would run until the timeout
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it; endless output would then end only by timeout
     try:
         os.execve(artifact, [_EXECUTABLE_FILE, *arguments], os.environ)
     except OSError as error:

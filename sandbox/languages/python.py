@@ -1,8 +1,8 @@
-"""Python, in the interpreter of the zygote. The artifact is one byte, 1 for a stateless program (_purity.py), and the
-marshalled code object.
+"""Python, in the interpreter of the zygote.
 
-A program runs as `__main__` of its own process, as with `python solution.py`: with descriptors 0, 1 and 2, its file as
-argv[0], exit status, atexit handlers, waits for threads and flushes.
+The artifact is one byte, 1 for a stateless program (_purity.py), followed by the marshalled code object. A program runs
+as `__main__` of its own process, as with `python solution.py`: it has descriptors 0, 1 and 2, its file as argv[0], and
+an exit status; at its end, the process waits for threads, runs atexit handlers, and flushes.
 """
 
 import _thread
@@ -42,48 +42,48 @@ _STAR_IMPORTS = (
 ).split()
 _CALL_RECURSION_LIMIT = 50_000  # as in LiveCodeBench
 _STATELESS, _STATEFUL = b"\1", b"\0"  # the first byte of an artifact
-_SCRIPT_MARKERS = (b"input(", b"stdin", b"open(")  # programs with one of these are scripts, without a purity check
+_SCRIPT_MARKERS = (b"input(", b"stdin", b"open(")  # a source with one of these counts as stateful, without a check
 _MAX_CHECKED_BYTES = 1 << 16  # maximum size of a source for the purity check
-_HEADER_BYTES = 8  # length before each list of arguments
+_HEADER_BYTES = 8  # size of the length before each list of arguments
 # The timeout of calls that share a process: a multiple of their time limit, plus a constant.
 _TIMEOUT_FACTOR, _TIMEOUT_SECONDS = 2, 0.1
 # The time limit of forked calls: a multiple of the program's execution time, with a maximum in seconds.
 _GROWTH_FACTOR, _MAX_SECONDS = 4, 1.0
-_SLOW_SECONDS = 0.003  # execution time above which calls share one execution, with a fork for each
+_SLOW_SECONDS = 0.003  # execution time of a program above which it is executed once, and forked for each call
 _FRAMES_BELOW = 6  # frames of this module below a program, added to its recursion limit
 # Exit statuses of a Python referee that raised an exception, or EOFError at the end of the submission's output. testlib
 # uses neither, so the judge need not parse stderr.
 REFEREE_CRASHED, REFEREE_HIT_EOF = 170, 171
 _FRAMES_OF_SERVER = 10  # frames of this module below a function that the tests call
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))  # == compares them as sets
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.items()))  # dict views that == compares as sets
 _ATOMS = frozenset([int, float, str, bool, type(None)])
 
 
 def _make_call_builtins() -> dict[str, Any]:
-    """Return the imported names and the builtins. As globals, they would count as the program's functions."""
+    """Return the builtins, and the names of _STAR_IMPORTS. As globals, these would count as the program's functions."""
     names: dict[str, Any] = {}
     exec("".join(f"from {module} import *\nimport {module}\n" for module in _STAR_IMPORTS), names)
     return {**names, **vars(builtins)}
 
 
-_builtins: dict[str, Any] = {}  # builtins of calls; filled in the zygote
-_test_runner: list[types.ModuleType] = []  # the module _test_runner, in the zygotes of referees
-_program: types.ModuleType  # pristine in the zygote; each child has its own copy
+_builtins: dict[str, Any] = {}  # builtins of programs with calls; filled by warm()
+_test_runner: list[types.ModuleType] = []  # the module _test_runner, after warm_for_tests(); otherwise empty
+_program: types.ModuleType  # the module `__main__` of the program; unused in the zygote, from which children copy it
 
 
 def toolchain() -> list[str]:
-    """Return no paths, since the interpreter itself compiles."""
+    """Return no paths, since the zygote's interpreter is the compiler."""
     return []
 
 
 def warm() -> None:
-    """Create the builtins for calls."""
+    """Initialize the builtins of programs with calls."""
     _builtins.update(_make_call_builtins())
     _purity.set_library_names(_builtins)
 
 
 def prepare(path: str) -> None:
-    """Create the initial module of every program, and set up the interpreter for it."""
+    """Create the module in which every program runs, and set up the interpreter for it."""
     global _program
     _program = types.ModuleType("__main__")  # not earlier, since gc.freeze() would make it permanent
     vars(_program).update(__file__=path, __builtins__=builtins, __cached__=None)
@@ -143,8 +143,9 @@ def run(artifact: bytes, arguments: list[str]) -> int:
 
 
 def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
-    """Call entry_point with the JSON list of arguments on stdin, and write the encoded result to result_fd. Returns the
-    exit status.
+    """Call entry_point with the JSON list of arguments on stdin; write the encoded result to result_fd.
+
+    Returns the exit status.
     """
     arguments = json.loads(_read_stdin())
     namespace = _prepare_namespace()
@@ -154,9 +155,9 @@ def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
     try:
         exec(_load_code(artifact), namespace)
         _write(result_fd, dumps(to_json(_find_function(namespace, entry_point)(*arguments)), check_circular=False))
-        return 0  # without the program's cleanup
+        return 0
     except BaseException as error:
-        return _report(error) or 1  # SystemExit(0) without a value is not a success
+        return _report(error) or 1  # an exit with status 0, too, is a failure: it returned no value
     finally:
         _flush(getattr(sys, "stderr", None))
 
@@ -171,14 +172,13 @@ def _find_function(namespace: dict[str, Any], entry_point: str) -> Any:
 
 
 def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: float) -> int:
-    """Call entry_point with one list of arguments after the other, for up to max_seconds of CPU time. For each call
-    that returns, write a line to result_fd: its CPU seconds and the encoded value. Returns 0.
+    """Call entry_point with one list of arguments after the other, for up to max_seconds of CPU time.
 
-    The program must satisfy `may_share_process`. stdin has the length in bytes and the JSON of each list. Each call
-    gets a freshly executed program. A call that fails, or takes far longer than max_seconds, ends the process without a
-    line.
+    stdin has the length in bytes and the JSON of each list. The program must satisfy `may_share_process`; it is
+    executed again for each call. For each call that returns, this writes a line to result_fd: its CPU seconds and the
+    encoded value. A call that fails, or takes far longer than max_seconds, ends the process without a line. Returns 0.
     """
-    code, clock = _load_code(artifact), time.thread_time  # a timer does not reduce this clock's resolution
+    code, clock = _load_code(artifact), time.thread_time  # unlike process_time, precise while a timer is set
     source = os.dup(0)
     _replace_stdin_with_null()
     offset = 0
@@ -213,9 +213,18 @@ def call_each(artifact: bytes, entry_point: str, result_fd: int, max_seconds: fl
 
 
 def _call_in_forks(
-    namespace: dict[str, Any], entry_point: str, source: int, returned: int, executed_seconds: float, max_seconds: float
+    namespace: dict[str, Any],
+    entry_point: str,
+    source: int,
+    result_fd: int,
+    executed_seconds: float,
+    max_seconds: float,
 ) -> None:
-    """Make the calls of `call_each`, each in a fork of this process."""
+    """Make the calls of `call_each`, each in a fork of this process, which has executed the program.
+
+    source             descriptor of the lists of arguments
+    executed_seconds   execution time of the program, which counts for each call
+    """
     offset, used = 0, 0.0
     gc.freeze()  # a collection in a fork must not write to shared pages
     while (head := os.pread(source, _HEADER_BYTES, offset)) and used < max_seconds:
@@ -227,7 +236,7 @@ def _call_in_forks(
             try:
                 arguments = json.loads(os.pread(source, length, offset + _HEADER_BYTES))
                 value = json.dumps(to_json(_find_function(namespace, entry_point)(*arguments)), check_circular=False)
-                _write(returned, f"{executed_seconds + time.thread_time():.6f} {value}\n")
+                _write(result_fd, f"{executed_seconds + time.thread_time():.6f} {value}\n")
                 status = 0
             finally:
                 os._exit(status)
@@ -280,7 +289,7 @@ def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
         peer.serve()
         return 0
     except BaseException as error:
-        return _report(error) or 1  # SystemExit(0) instead of a reply is not a success
+        return _report(error) or 1  # an exit with status 0, too, is a failure: it sent no reply
     finally:
         _flush(getattr(sys, "stderr", None))
 
@@ -292,22 +301,22 @@ def warm_for_tests() -> None:
 
 
 def run_tests(
-    artifact: bytes, preamble: bytes, statements: str, names: tuple[str, ...], classes: tuple[str, ...], report: int
+    artifact: bytes, preamble: bytes, statements: str, names: tuple[str, ...], classes: tuple[str, ...], report_fd: int
 ) -> int:
-    """Run tests of the submission connected to stdin and stdout, and write a report. Does not return.
+    """Run a test of the submission that is connected to stdin and stdout, and write a report. Does not return.
 
-    artifact    compiled code that runs before the tests, after `preamble`
-    preamble    compiled code that runs first
-    statements  the tests
-    names       the submission's names that the tests use
+    artifact    artifact of Assertions.setup
+    preamble    artifact of Assertions.given
+    statements  source of the test
+    names       the submission's names that the test uses
     classes     the classes among `names`
-    report      descriptor of the report's file
+    report_fd   descriptor of the report's file
     """
     (test_runner,) = _test_runner
     stream = _take_streams()
-    sys.set_int_max_str_digits(0)  # as for programs
+    sys.set_int_max_str_digits(0)
     return test_runner.run(  # type: ignore[no-any-return]
-        _load_code(artifact), _load_code(preamble), statements, names, classes, report, stream
+        _load_code(artifact), _load_code(preamble), statements, names, classes, report_fd, stream
     )
 
 
@@ -334,7 +343,7 @@ def _replace_stdin_with_null() -> None:
 
 
 def _prepare_namespace() -> dict[str, Any]:
-    """Return the program's namespace, for a module `solution`, where `if __name__ == "__main__"` is false."""
+    """Rename the program's module to `solution`, where `if __name__ == "__main__"` is false; return its namespace."""
     _program.__name__ = "solution"
     sys.modules["solution"] = _program
     return vars(_program)
@@ -347,13 +356,12 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def to_json(value: Any, is_literal: bool = False) -> Any:
-    """Encode a value as JSON: lists and atoms unchanged, any other container as a one-key object.
+    """Encode plain data as JSON: lists and atoms unchanged, other types as an object with one key, the type.
 
-    Encodes only the underlying data: calls no overridden __eq__, __repr__ or __int__. Raises TypeError for any value
-    but plain data.
+    Calls no overridden __eq__, __repr__ or __int__. Raises TypeError for a value that is not plain data.
 
-    is_literal  whether to encode all values of Python literals, fractions and decimals, and any other value as an
-                object that equals no other
+    is_literal  whether to encode bytes, complex, Fraction and Decimal values, too, and any other value as an object
+                that equals nothing
     """
     kind = type(value)
     if kind in _ATOMS:
@@ -387,7 +395,7 @@ def to_json(value: Any, is_literal: bool = False) -> Any:
 
 
 def _report(error: BaseException) -> int:
-    """Report an uncaught exception like the interpreter; return the exit status."""
+    """Report an uncaught exception as the interpreter does; return the exit status."""
     if isinstance(error, SystemExit):
         if error.code is None:
             return 0
@@ -405,7 +413,7 @@ def _report(error: BaseException) -> int:
 
 
 def _cut_to_last_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """Return the innermost thousand frames: Python 3.13 takes seconds to print 50,000 of an endless recursion."""
+    """Return the innermost 1,000 frames: Python 3.13 takes seconds to print the 50,000 of an endless recursion."""
     ahead = trace
     for _ in range(1000):
         if ahead is None:
@@ -417,10 +425,10 @@ def _cut_to_last_frames(trace: types.TracebackType | None) -> types.TracebackTyp
 
 
 def _finish(status: int) -> int:
-    """Finish like `python` after the last line, and return the exit status.
+    """Do what `python` does after the last line of a program, and return the exit status.
 
     Waits for threads, runs atexit handlers, flushes, releases the program's objects (which runs destructors and flushes
-    open files), and flushes again. Does not finalize the interpreter, which would write to every page shared with the
+    open files), and flushes again. Does not finalize the interpreter, since that would copy every page shared with the
     zygote.
     """
     global _program
@@ -438,7 +446,7 @@ def _finish(status: int) -> int:
     del _program
     gc.collect()  # destructors can still use the globals; skips the zygote's frozen objects
     remaining = program()
-    if remaining is not None:  # through other references to the module
+    if remaining is not None:  # other objects refer to the module
         for name in vars(remaining).keys() - {"__builtins__"}:
             setattr(remaining, name, None)
         gc.collect()

@@ -13,14 +13,14 @@ _LOOPBACK_NAMES = {"localhost", "127.0.0.1", "::1"}
 
 
 class AllowedHosts:
-    """The accepted host names. A service with a token accepts all, since pages of other sites lack the token.
+    """The accepted host names. A service with a token accepts all, since pages of other sites do not have the token.
 
-    bound   the service's bind address, or its name
+    host    the service's bind address, or the host name that clients use
     token   whether clients must send a token
     """
 
-    def __init__(self, bound: str, *, token: bool) -> None:
-        self._names = None if token else _LOOPBACK_NAMES | {bound.strip("[]").lower()} - {""}
+    def __init__(self, host: str, *, token: bool) -> None:
+        self._names = None if token else _LOOPBACK_NAMES | {host.strip("[]").lower()} - {""}
 
     def check(self, headers: list[tuple[bytes, bytes]]) -> None:
         """Check the headers Host and Origin. Raises MisdirectedRequest and CrossOriginRequest."""
@@ -33,7 +33,7 @@ class AllowedHosts:
         for name, value in headers:
             if name == b"origin" and not self._is_same_origin(value.decode("latin-1"), hosts):
                 raise CrossOriginRequest(
-                    "the request comes from a page of another site: its header Origin is not this service"
+                    "the request comes from a web page of another site: its header Origin does not name this service"
                 )
 
     def _is_same_origin(self, origin: str, hosts: list[str]) -> bool:

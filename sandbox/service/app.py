@@ -35,8 +35,8 @@ from sandbox.service.service_errors import (
 from sandbox.service.settings import ServiceSettings
 
 NAME = "curate"
-_PUBLIC_PATHS = {"/v1/ping", "/health"}  # without a token, for orchestrators' probes
-_CLIENT_CLOSED_REQUEST = 499  # status for a disconnected client, only for the metrics
+_PUBLIC_PATHS = {"/v1/ping", "/health"}  # paths that need no token, for probes of orchestrators
+_CLIENT_CLOSED_REQUEST = 499  # status in the metrics for a request whose client has disconnected
 
 Handler = Callable[[DispatcherClient, IncomingRequest, Request], Awaitable[Response]]
 
@@ -55,7 +55,7 @@ class ServiceApp:
         self._hosts = AllowedHosts(settings.host, token=settings.token is not None)
         self._token = settings.token.encode() if settings.token is not None else None
         self._public_paths = _PUBLIC_PATHS | ({"/metrics"} if settings.open_metrics else set())
-        self._version = find_installed_version(DISTRIBUTION) or "unknown"  # unknown in an uninstalled source tree
+        self._version = find_installed_version(DISTRIBUTION) or "unknown"  # "unknown" if curate is not installed
         post_handlers: dict[str, Handler] = {
             "/judge": judge_routes.judge,
             "/run_code": _run_code,
@@ -151,7 +151,7 @@ async def _run_code(dispatcher: DispatcherClient, incoming: IncomingRequest, req
     try:
         return await _run(dispatcher, incoming, request, incoming.settings.queue_timeout_seconds)
     except (SandboxFailed, ServiceShutdown) as error:
-        error.status = HTTPStatus.GATEWAY_TIMEOUT  # see sandboxfusion.py
+        error.status = HTTPStatus.GATEWAY_TIMEOUT  # which clients retry; see sandboxfusion.py
         raise
 
 

@@ -1,7 +1,7 @@
 """The Sandbox and its queue, shared by all front ends, in one event loop.
 
-A front end numbers its requests and calls the methods of its Session over a Link. The dispatcher calls `respond` once
-for each number, unless the front end cancels the request first.
+A front end numbers its requests, and calls the methods of its Session over a Link. The dispatcher calls the front end's
+method `respond` once for each number, unless the front end cancels the request first.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from sandbox.service.settings import ServiceSettings
 
 log = logging.getLogger(__name__)
 
-_PREFETCH = 2  # maximum number of requests at the Sandbox in excess of its workers, so that none is idle
+_PREFETCH = 2  # maximum number of requests at the Sandbox in excess of its workers, so that no worker is idle
 
 
 @dataclass(eq=False, slots=True)
@@ -57,7 +57,7 @@ class _Job(QueueEntry):
 
 
 class ServiceDispatcher:
-    """A scheduler of the requests of all front ends on the Sandbox, with metrics."""
+    """The scheduler that submits the requests of all front ends to the Sandbox, and records metrics."""
 
     def __init__(self, box: Sandbox, settings: ServiceSettings) -> None:
         self.box = box
@@ -65,7 +65,7 @@ class ServiceDispatcher:
         self.metrics = ServiceMetrics(self.queue, box.workers)
         self.byte_budget = ByteBudget(settings.max_buffered_bytes)
         self.loop = asyncio.get_running_loop()
-        self._responses: deque[tuple[_Job, Any]] = deque()  # from the threads of the Sandbox
+        self._responses: deque[tuple[_Job, Any]] = deque()  # threads of the Sandbox append, the event loop pops
         self._is_scheduled = False
 
     def admit(self, client: str) -> None:
@@ -74,8 +74,11 @@ class ServiceDispatcher:
             job.respond(TooManyRequests(self.queue.estimate_retry_seconds()))
 
     def execute(self, job: _Job, timeout_seconds: float | None) -> None:
-        """Start or queue a request. Raises as `admit` does."""
-        if not job.admitted:
+        """Start or queue a request. Raises as `admit` does.
+
+        timeout_seconds   maximum time in the queue; None for no limit
+        """
+        if not job.is_admitted:
             self.admit(job.client)
         if self.queue.add(job):
             self._start(job)
@@ -119,11 +122,13 @@ class ServiceDispatcher:
             job.respond(self._to_response(response, seconds))
 
     def _to_response(self, response: Any, seconds: float) -> Any:
-        """Record a response in the metrics; return it, or the ServiceError for an exception."""
+        """Record a response in the metrics; return it or, if it is an exception, the ServiceError for the client."""
         match response:
             case Cancelled():
                 self.metrics.cancelled.inc()
-                return ServiceShutdown()  # sent only if the Sandbox was closed; otherwise the client has disconnected
+                return (
+                    ServiceShutdown()
+                )  # reaches the client only after abort_requests(); otherwise it has disconnected
             case SandboxError() if self.queue.draining:  # abort_requests() has closed the Sandbox
                 return ServiceShutdown()
             case SandboxError():
@@ -139,11 +144,11 @@ class ServiceDispatcher:
         return response
 
     def abort_requests(self) -> bool:
-        """Reject all waiting requests and kill the running programs; return whether there were any."""
+        """Reject all waiting requests, and kill the running programs; return whether there were any requests."""
         waiting = self.queue.drain()
         for job in waiting:
             job.respond(ServiceShutdown())
-        threading.Thread(target=self.box.close).start()  # in a thread, since closing waits for the workers
+        threading.Thread(target=self.box.close).start()  # close() blocks until the workers have exited
         return bool(waiting) or self.queue.n_running > 0
 
 
@@ -171,10 +176,10 @@ class Session:
         self.link = Link(methods, self._end)
 
     def _execute(
-        self, number: int, client: str, request: Request[Any], timeout_seconds: float | None, admitted: bool
+        self, number: int, client: str, request: Request[Any], timeout_seconds: float | None, is_admitted: bool
     ) -> None:
-        """Respond with the result, or a ServiceError. timeout_seconds: maximum time in the queue; None for no limit."""
-        job = self.jobs[number] = _Job(client, admitted, session=self, number=number, request=request)
+        """Execute a request; respond with the result, or a ServiceError. See ServiceDispatcher.execute."""
+        job = self.jobs[number] = _Job(client, is_admitted, session=self, number=number, request=request)
         try:
             self._dispatcher.execute(job, timeout_seconds)
         except ServiceError as refusal:
@@ -186,7 +191,7 @@ class Session:
             self._dispatcher.cancel(job)
 
     def _admit(self, number: int, client: str) -> None:
-        """Respond with None, or a ServiceError if the queue is full or draining."""
+        """Admit a batch; respond with None, or a ServiceError if the queue is full or draining."""
         self._respond(number, lambda: self._dispatcher.admit(client))
 
     def _reserve(self, number: int, client: str, n_bytes: int) -> None:
@@ -239,21 +244,20 @@ class Session:
 
 
 class ByteBudget:
-    """A memory budget for large request bodies; one client may use half of `max_bytes`."""
+    """A memory budget for large request bodies. One client may use half of it."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._by_client = Counter[str]()
 
     def acquire(self, client: str, n_bytes: int) -> None:
-        """Reserve bytes. Raises TooManyRequests beyond the budget, unless nothing else is reserved."""
+        """Reserve bytes. Raises TooManyRequests if they exceed the budget, unless they are the only ones."""
         total, own = self._by_client.total() + n_bytes, self._by_client[client] + n_bytes
         if total > n_bytes and (total > self._max_bytes or own > self._max_bytes // 2):
-            raise TooManyRequests(1, "the service holds too many bytes of open requests")
+            raise TooManyRequests(1, "the memory for bodies of open requests is full")
         self._by_client[client] = own
 
     def release(self, client: str, n_bytes: int) -> None:
-        """Release reserved bytes."""
         self._by_client[client] -= n_bytes
         if not self._by_client[client]:
             del self._by_client[client]

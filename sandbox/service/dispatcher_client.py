@@ -13,9 +13,9 @@ from sandbox.service.service_errors import ClientDisconnected, ServiceError
 class Client(Protocol):
     """The sender of a request."""
 
-    client: str  # its key
+    client: str  # see make_client_key
 
-    def disconnect_future(self) -> "asyncio.Future[None]":
+    def get_disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client disconnects."""
 
 
@@ -33,8 +33,8 @@ class DispatcherClient:
         self._numbers = itertools.count()
         self._open: dict[int, asyncio.Future[Any]] = {}
 
-    def ready(self) -> None:
-        """Report that requests can be served."""
+    def report_ready(self) -> None:
+        """Report that this front end accepts requests."""
         self.link.call("ready")
 
     async def execute(
@@ -43,16 +43,16 @@ class DispatcherClient:
         request: Request[Response],
         *,
         timeout_seconds: float | None = None,
-        admitted: bool = False,
+        is_admitted: bool = False,
     ) -> Response:
         """Execute a request and return the response; cancel it if its client disconnects.
 
-        admitted   whether it is part of an admitted batch
+        is_admitted   whether it belongs to a batch that `admit` has admitted
 
         Raises a ServiceError, or ClientDisconnected.
         """
-        number, response_future = self._call("execute", requester.client, request, timeout_seconds, admitted)
-        disconnect = requester.disconnect_future()
+        number, response_future = self._call("execute", requester.client, request, timeout_seconds, is_admitted)
+        disconnect = requester.get_disconnect_future()
         try:
             await asyncio.wait((response_future, disconnect), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -79,11 +79,11 @@ class DispatcherClient:
         return number
 
     def release(self, number: int) -> None:
-        """Release reserved bytes."""
+        """Release the bytes that `reserve` has reserved under this number."""
         self.link.call("release", number)
 
     def count(self, path: str, status: int) -> None:
-        """Count a response before it is sent, so that later metrics include it."""
+        """Count a response in the metrics. Call it before sending the response, so that later metrics include it."""
         self.link.call("count", path, status)
         self.link.flush()
 

@@ -1,7 +1,7 @@
 """The bounded queue for the workers, with fair queueing over clients.
 
-A free slot goes to the waiting client with the least time on the workers so far (start-time fair queueing: Goyal, Vin
-and Cheng, 1996); each client's requests start in order. So a client with many or long programs delays only itself.
+A free slot goes to the waiting client that has used the least worker time so far (start-time fair queueing: Goyal, Vin
+and Cheng, 1996). Each client's requests start in order. So a client with many or long programs delays only itself.
 """
 
 import math
@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 from sandbox.service.service_errors import ServiceShutdown, TooManyRequests
 
 _MAX_RETRY_AFTER = 60  # seconds
-_WEIGHT = 0.1  # weight of the latest request in the moving average of durations
-_MAX_TRACKED_CLIENTS = 1024  # above this, clients without recent usage are dropped
+_WEIGHT = 0.1  # weight of the last finished request in the moving average of durations
+_MAX_TRACKED_CLIENTS = 1024  # number of clients above which the queue drops those without recent usage
 
 
 @dataclass(eq=False, slots=True)
@@ -24,13 +24,13 @@ class QueueEntry:
     """A queued or running request.
 
     client        the client's key
-    admitted      whether it is part of an admitted batch, so that it cannot be evicted
+    is_admitted   whether it belongs to an admitted batch, so that it cannot be evicted
     start_time    monotonic time of its start; 0 before
     charged_from  monotonic time from which the client is charged
     """
 
     client: str
-    admitted: bool = False
+    is_admitted: bool = False
     start_time: float = 0.0
     charged_from: float = 0.0
 
@@ -79,7 +79,7 @@ class FairQueue(Generic[Entry]):
         self._max_waiting = max_waiting
         self._clients: dict[str, _Client[Entry]] = {}
         self._waiting_clients: dict[str, _Client[Entry]] = {}
-        self._virtual_time = 0.0  # cost of the latest started client; the initial cost of a new client
+        self._virtual_time = 0.0  # cost of the last client that got a slot; the initial cost of a new client
         self._mean_seconds = 0.1  # moving average of the durations of entries
         self.n_waiting = 0
         self.draining = False
@@ -101,7 +101,7 @@ class FairQueue(Generic[Entry]):
             return None
         longest = max(self._waiting_clients.values(), key=lambda each: len(each.waiting), default=_Client[Entry]())
         own = self._waiting_clients.get(client)
-        last = next((entry for entry in reversed(longest.waiting) if not entry.admitted), None)
+        last = next((entry for entry in reversed(longest.waiting) if not entry.is_admitted), None)
         if last is None or len(longest.waiting) <= (len(own.waiting) if own is not None else 0) + 1:
             raise TooManyRequests(self.estimate_retry_seconds())
         self.remove(last)
@@ -161,7 +161,7 @@ class FairQueue(Generic[Entry]):
                 self._drop_idle_clients()
             client = self._clients[key] = _Client()
         if not client.running and not client.waiting:
-            client.used = max(client.used, self._virtual_time)  # idle time earns no credit
+            client.used = max(client.used, self._virtual_time)  # a client gains no advantage by idle time
         return client
 
     def _drop_idle_clients(self) -> None:
@@ -179,6 +179,6 @@ class FairQueue(Generic[Entry]):
     def _start(self, client: _Client[Entry], entry: Entry) -> None:
         now = time.monotonic()
         self._virtual_time = max(self._virtual_time, client.compute_cost(now))
-        entry.start_time, entry.charged_from = now, now - self._mean_seconds  # its estimated cost
+        entry.start_time, entry.charged_from = now, now - self._mean_seconds  # charges the mean duration in advance
         client.running += 1
         client.charged_from += entry.charged_from

@@ -17,7 +17,7 @@ from sandbox.service.listener import MAX_CONNECTIONS, raise_descriptor_limit
 from sandbox.service.request_bounds import RequestBounds
 from sandbox.service.settings import ServiceSettings
 
-_KEEP_ALIVE_SECONDS = 30  # of an idle connection
+_KEEP_ALIVE_SECONDS = 30  # time after which an idle connection is closed
 _START_POLL_SECONDS = 0.01
 
 
@@ -36,7 +36,7 @@ class FrontEndConfig:
 def main(link: int, listener: int) -> None:
     """Serve until the dispatcher closes the link. link, listener: descriptors of sockets."""
     raise_descriptor_limit()
-    linux.enable_malloc_trim()  # returns the memory of large bodies and responses
+    linux.enable_malloc_trim()  # returns the memory of large bodies and responses to the kernel
     config: FrontEndConfig = pickle.load(sys.stdin.buffer)
     loop_factory = uvicorn.Config("").get_loop_factory()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
@@ -66,5 +66,5 @@ async def _serve(config: FrontEndConfig, link: socket.socket, listener: socket.s
     server_task = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started and not server_task.done():
         await asyncio.sleep(_START_POLL_SECONDS)
-    dispatcher.ready()
+    dispatcher.report_ready()
     await server_task

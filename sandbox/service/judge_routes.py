@@ -21,7 +21,7 @@ from sandbox.service.responses import JSON_LINES, JsonLinesResponse, make_json_r
 from sandbox.service.service_errors import ClientDisconnected, MalformedRequest, ServiceError
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_PREFETCH = 2  # maximum number of queued records per worker and batch, so that a batch does not fill the queue
+_PREFETCH = 2  # maximum number of unfinished records of a batch per worker, so that a batch does not fill the queue
 
 
 async def judge(dispatcher: DispatcherClient, incoming: IncomingRequest, request: Request) -> Response:
@@ -53,12 +53,12 @@ async def _judge(
     record: BatchRecord,
     *,
     run_all: bool,
-    admitted: bool = False,
+    is_admitted: bool = False,
 ) -> bytes:
     if isinstance(record.request, str):
         raise MalformedRequest(record.request)
     request = replace(record.request, run_all=True) if run_all else record.request
-    judgement = await dispatcher.execute(incoming, request, admitted=admitted)
+    judgement = await dispatcher.execute(incoming, request, is_admitted=is_admitted)
     return request_codec.encode(incoming.path, record.record_id, request, judgement)
 
 
@@ -71,9 +71,9 @@ async def _judge_all(
     async def respond(index: int, record: BatchRecord) -> bytes:
         try:
             async with window:
-                if incoming.disconnect_future().done():
+                if incoming.get_disconnect_future().done():
                     raise ClientDisconnected
-                return await _judge(dispatcher, incoming, record, run_all=run_all, admitted=True)
+                return await _judge(dispatcher, incoming, record, run_all=run_all, is_admitted=True)
         except ServiceError as refusal:
             cause = "malformed record" if isinstance(refusal, MalformedRequest) else "sandbox"
             return json_codec.dumps({"index": index, "id": record.record_id, "error": f"{cause}: {refusal}"})

@@ -1,7 +1,7 @@
 """The connection between the dispatcher and a front end: a Unix socket, over which each calls methods of the other.
 
-A call is a method's name and arguments, without a result. One length-prefixed pickle carries all calls of an iteration
-of the event loop; pickle is safe, since both ends are processes of one service.
+A call is a method's name and arguments; it has no result. One length-prefixed pickle carries all calls of an iteration
+of the event loop. Pickle is safe, since both ends are processes of one service.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ _LENGTH_BYTES = 8
 class Link(asyncio.Protocol):
     """One end of the connection.
 
-    methods  methods for the peer: name -> method
+    methods  methods that the peer can call: name -> method
     on_end   called when the peer exits
     """
 
@@ -24,7 +24,7 @@ class Link(asyncio.Protocol):
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._buffer = bytearray()
-        self._calls: list[tuple[Any, ...]] = []  # unsent
+        self._calls: list[tuple[Any, ...]] = []  # unsent calls: name, arguments
         self._transport: asyncio.Transport | None = None
 
     def call(self, method: str, *arguments: Any) -> None:

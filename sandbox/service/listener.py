@@ -5,20 +5,21 @@ import socket
 
 from sandbox.concurrency.sockets import KEEPALIVE_OPTIONS
 
-MAX_CONNECTIONS = 8192  # of one process
+MAX_CONNECTIONS = 8192  # maximum number of connections of one process
 
 
-def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """Open a listening socket; port 0 takes a free port. Raises OSError.
+def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+    """Open a listening socket. Raises OSError.
 
-    shared  whether to set SO_REUSEPORT, so that the kernel distributes connections over several sockets
+    port        0 for a free port
+    reuse_port  whether to set SO_REUSEPORT, so that the kernel distributes connections over several sockets
     """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
-        for option in KEEPALIVE_OPTIONS:  # inherited by accepted connections
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, reuse_port)
+        for option in KEEPALIVE_OPTIONS:  # accepted connections inherit them
             listener.setsockopt(*option)
         listener.bind(address)
         listener.listen(1024)
@@ -29,13 +30,13 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
 
 
 def listen_many(host: str, port: int, count: int) -> list[socket.socket]:
-    """Open several sockets that listen on the same, previously free port. Raises OSError."""
+    """Open `count` sockets that listen on the same port, which no other process uses. Raises OSError."""
     first = listen(host, port)
     if count == 1:
         return [first]
     port = first.getsockname()[1]
     first.close()
-    return [listen(host, port, shared=True) for _ in range(count)]
+    return [listen(host, port, reuse_port=True) for _ in range(count)]
 
 
 def raise_descriptor_limit() -> int:

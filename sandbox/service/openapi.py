@@ -14,7 +14,7 @@ from sandbox.service.sandboxfusion import RunCodeRequest, RunCodeResponse
 
 _TEXT = {"type": "string"}
 _TYPES = (JudgeRequest, Judgement, JudgeVerdict, Record, RunCodeRequest, RunCodeResponse, RunRequest, RunResult)
-# Limit -> the request fields that set it, as schema and property.
+# Limit -> (schema, property) of the request fields that set it.
 _LIMIT_FIELDS = {
     "wall_seconds": [("Record", "time_limit_s"), ("RunCodeRequest", "run_timeout")],
     "memory_mb": [("Record", "memory_limit_mb")],
@@ -22,7 +22,7 @@ _LIMIT_FIELDS = {
 
 
 class RecordFailure(Struct, frozen=True):
-    """The response to a record of a batch without a verdict."""
+    """The response to a record of a batch that has no verdict: it was malformed, or the sandbox failed."""
 
     index: Annotated[int, Meta(description="index in the batch, from 0")]
     error: str
@@ -37,13 +37,13 @@ class Refusal(Struct, frozen=True):
 
 
 _ERROR_RESPONSES = {
-    "403": "the request was sent by a web page of another site",
+    "403": "a web page of another site sent the request",
     "401": "the token is missing or wrong",
     "408": "the body arrived too slowly",
     "413": "the body is too large",
     "421": "the header Host does not name this service",
     "415": "the header content-type is not application/json",
-    "422": "the body is malformed, or requests something that is not possible",
+    "422": "the body is malformed, or has an invalid value",
     "429": "the queue is full; retry after the seconds in Retry-After",
     "503": "the service is stopping, or the sandbox failed, so the program has no result",
     "504": "/run_code only: no worker was free in time, or the sandbox failed; try again",

@@ -14,7 +14,7 @@ _BUCKETS_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 
 
 
 class ServiceMetrics:
-    """Gauges of the queue, and counters and histograms that the dispatcher updates."""
+    """Gauges that read the queue, and counters and histograms that the dispatcher updates."""
 
     def __init__(self, queue: FairQueue[Any], workers: int) -> None:
         self._registry = registry = CollectorRegistry()

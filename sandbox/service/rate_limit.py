@@ -1,6 +1,6 @@
-"""A rate limit on each client's processor time for receiving and parsing requests in a front end.
+"""A rate limit on the processor time of a front end that each client uses to send and parse requests.
 
-While several clients have open requests, each may use at most 4% of the front end's processor.
+While several clients have open requests, each may use at most 4% of a processor.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class RateLimiter:
             self._used = {name: used for name, used in self._used.items() if self._compute_excess_seconds(name)}
 
     async def wait(self, client: str) -> None:
-        """Wait until this client may continue."""
+        """Wait until the client is within its share, or has the only open requests."""
         while self._compute_excess_seconds(client) > _BURST_SECONDS and len(self._open) > 1:
             await asyncio.sleep(_POLL_SECONDS)
 

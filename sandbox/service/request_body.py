@@ -1,4 +1,4 @@
-"""Reading of request bodies within bounds on size and time, and detection of disconnections."""
+"""Reader of request bodies, with bounds on size and time, and detection of disconnections."""
 
 import asyncio
 import time
@@ -35,11 +35,12 @@ async def read_body(
     advice: str = "",
     reserve: Callable[[int], Awaitable[None]] | None = None,
 ) -> bytes:
-    """Read the body of a request; return b"" unless `keep`.
+    """Read and return the body of a request.
 
     seconds  time limit for the whole body
-    advice   a remedy, for the message of PayloadTooLarge
-    reserve  awaited once with the size of a large body, before most of it is read
+    keep     False to discard the body, and return b""
+    advice   end of the message of PayloadTooLarge, such as a remedy
+    reserve  called once, before most of a large body is read, to reserve its size
 
     Raises PayloadTooLarge, RequestTimeout, and MalformedRequest if the client disconnects.
     """
@@ -68,7 +69,7 @@ async def read_body(
 
 
 class RequestReader:
-    """The shared context of a front end's IncomingRequests."""
+    """The context that all IncomingRequests of a front end share."""
 
     def __init__(self, dispatcher: DispatcherClient, settings: ServiceSettings, bounds: RequestBounds) -> None:
         self.dispatcher = dispatcher
@@ -119,7 +120,7 @@ class IncomingRequest(Closeable):
     async def _reserve(self, n_bytes: int) -> None:
         self._reservation = await self._reader.dispatcher.reserve(self.client, n_bytes)
 
-    def disconnect_future(self) -> "asyncio.Future[None]":
+    def get_disconnect_future(self) -> "asyncio.Future[None]":
         """Return a future that completes when the client disconnects. Call it after reading the body."""
         if self._disconnect is None:
             self._disconnect = asyncio.ensure_future(self._wait_for_disconnect())

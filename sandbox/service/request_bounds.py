@@ -14,7 +14,7 @@ OPTIONS = {
     "output_kb": "--most-output-kb",
     "disk_mb": "--most-disk-mb",
 }
-_MIN_SHARE_MB = 4096  # minimum bound of a run's memory, for any number of workers, unless the machine has less
+_MIN_SHARE_MB = 4096  # minimum bound of a run's memory, for any number of workers, if the machine has that much
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class RequestBounds:
     """Bounds of one request.
 
     max_limits   upper bounds for the limits of its runs
-    max_records  number of records in its body
-    max_values   number of JSON values in its body
-    max_depth    levels of arrays and objects nested in its body
+    max_records  maximum number of records in its body
+    max_values   maximum number of JSON values in its body
+    max_depth    maximum depth of nested arrays and objects in its body
     """
 
     max_limits: Limits
@@ -33,11 +33,11 @@ class RequestBounds:
     max_depth: int = 64
 
     def clamp_limits(self, limits: Limits, requested: Mapping[str, str]) -> Limits:
-        """Return the limits of a run, with default values clamped to the bounds.
+        """Return the limits of a run, with the values that the request does not set clamped to the bounds.
 
-        requested   the explicit limits of the request: limit -> field of the request
+        requested   the limits that the request sets: limit -> field of the request
 
-        Raises ValueError if an explicit limit exceeds its bound.
+        Raises ValueError if one of these exceeds its bound.
         """
         bounds = limit_bounds.list_bounds(self.max_limits)
         for name, bound in limit_bounds.find_exceeded(limits, bounds).items():
@@ -48,8 +48,11 @@ class RequestBounds:
         return limit_bounds.clamp(limits, bounds)
 
 
-def default_max_limits(workers: int) -> Limits:
-    """Return the default bounds. The memory bound is a worker's share, at least _MIN_SHARE_MB if the machine has it."""
+def make_default_max_limits(workers: int) -> Limits:
+    """Return the default upper bounds of limits.
+
+    The memory bound is the machine's memory divided by the number of workers, but at least _MIN_SHARE_MB.
+    """
     machine_mb = machine.get_available_memory_mb()
     max_mb = max(machine_mb // workers, min(machine_mb, _MIN_SHARE_MB))
     return Limits(

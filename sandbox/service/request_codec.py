@@ -1,4 +1,4 @@
-"""Decoding of requests for the Sandbox (RunRequest, JudgeRequest) from JSON, and encoding of results."""
+"""Decoder of requests for the Sandbox (RunRequest, JudgeRequest) from JSON, and encoder of results."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """A record of a batch. request: the error message if the record is malformed."""
+    """A record of a batch. request: the request or, if the record is malformed, the error message."""
 
     record_id: str | int | None
     request: JudgeRequest | str
@@ -70,7 +70,7 @@ def encode(path: str, record_id: str | int | None, request: Request, result: Run
 def _check_size(body: bytes, bounds: RequestBounds) -> None:
     """Check the number of values and levels of a body before parsing it. Raises MalformedRequest."""
     too_many = MalformedRequest(
-        f"the body holds more than {bounds.max_values:,} JSON values; send several smaller requests"
+        f"the body has more than {bounds.max_values:,} JSON values; send several smaller requests"
     )
     if body.count(b'"') > 4 * bounds.max_values:  # two quotes per value, and two per name
         raise too_many
@@ -83,9 +83,7 @@ def _check_size(body: bytes, bounds: RequestBounds) -> None:
     for bracket in between.translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         if depth > bounds.max_depth:
-            raise MalformedRequest(
-                f"the body is nested too deeply: at most {bounds.max_depth} levels of arrays and objects"
-            )
+            raise MalformedRequest(f"the body must have at most {bounds.max_depth} levels of nested arrays and objects")
 
 
 def _parse_batch(raw: Any, bounds: RequestBounds) -> JudgeBatch:
@@ -130,5 +128,5 @@ def _require_object(raw: Any) -> dict[str, Any]:
 
 
 def _list_limit_fields(raw: Any, field: str) -> dict[str, str]:
-    """Return the limits that a JSON object sets: limit -> path in the request. field: the path of the limits."""
+    """Return the limits that a JSON object sets: limit -> path in the request. field: path of the object `limits`."""
     return {name: f"{field}.{name}" for name in raw.get("limits", ())}

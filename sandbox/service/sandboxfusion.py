@@ -1,8 +1,9 @@
 """The requests and responses of SandboxFusion for POST /run_code, compatible with its clients, such as verl.
 
 As in SandboxFusion's server:
-    - a program that exited, with any status, is `Finished`; one that timed out is `TimeLimitExceeded`, without status.
-    - a Python program that does not compile is a run with status 1.
+    - a program that exited, with any return code, is `Finished`; one that timed out is `TimeLimitExceeded`, and has
+      no return code.
+    - a Python program that does not compile is a run with return code 1.
     - only a memory limit above zero applies, and unknown fields are ignored.
 Unlike SandboxFusion's server:
     - stdout is never truncated; a run with too much output fails. Invalid UTF-8 is replaced.

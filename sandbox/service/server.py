@@ -40,13 +40,13 @@ def serve(
     front end does not start.
     """
     raise_descriptor_limit()
-    linux.enable_malloc_trim()  # returns the memory of large requests and responses
+    linux.enable_malloc_trim()  # returns the memory of large requests and responses to the kernel
 
     async def run() -> bool:
         try:
             return await _Service(box, settings, listeners).run(on_ready)
         finally:
-            await asyncio.to_thread(box.close)  # before the loop closes, since workers may still respond
+            await asyncio.to_thread(box.close)  # workers may still respond, so this precedes the end of the loop
 
     with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
         return runner.run(run())
@@ -72,10 +72,10 @@ class _FrontEnd:
                 pass_fds=descriptors,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,  # shields it from Ctrl-C; it exits with its dispatcher
+                start_new_session=True,  # so that it gets no signals of this process group, such as Ctrl-C
             )
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError), self.process.stdin as stdin:  # it may have exited already
+        with suppress(BrokenPipeError), self.process.stdin as stdin:  # the process may have exited already
             stdin.write(config)
         return ours
 
@@ -89,7 +89,7 @@ class _Service:
     """The front ends and their lifecycle."""
 
     def __init__(self, box: Sandbox, settings: ServiceSettings, listeners: Sequence[socket.socket]) -> None:
-        bounds = RequestBounds(settings.max_limits or request_bounds.default_max_limits(box.workers))
+        bounds = RequestBounds(settings.max_limits or request_bounds.make_default_max_limits(box.workers))
         self._config = pickle.dumps(FrontEndConfig(settings, bounds, box.workers))
         self._drain_seconds = settings.drain_seconds
         self._dispatcher = ServiceDispatcher(box, settings)

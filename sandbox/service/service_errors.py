@@ -1,7 +1,7 @@
 """The error responses of the service, none of them a verdict.
 
-A client may retry after 429, 502, 503 or 504, except if `error` shows that the sandbox has retried ("ExecutionLost").
-The request itself causes all other errors.
+A client may retry after 429, 502, 503 or 504, unless `error` is "ExecutionLost": then the sandbox has retried already.
+For other statuses, the cause is the request itself.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from sandbox.errors import get_error_code
 
 
 class ServiceError(Exception):
-    """An error response; `status` and `error` are for programs, the message is for people."""
+    """An error response. `status` and `error` are machine-readable; the message is for humans."""
 
     status = HTTPStatus.BAD_REQUEST
 
@@ -31,14 +31,14 @@ class Unauthorized(ServiceError):
 
 
 class MisdirectedRequest(ServiceError):
-    """The request was sent to a host name that is not the service's."""
+    """The header Host of the request names another host."""
 
     code = "Misdirected"
     status = HTTPStatus.MISDIRECTED_REQUEST
 
 
 class CrossOriginRequest(ServiceError):
-    """The request was sent by a web page of another site."""
+    """A web page of another site sent the request."""
 
     code = "CrossOriginRequest"
     status = HTTPStatus.FORBIDDEN
@@ -81,7 +81,7 @@ class ServiceShutdown(ServiceError):
 
 
 class SandboxFailed(ServiceError):
-    """The sandbox failed, and so did its own retries."""
+    """The sandbox failed, and so did its retries."""
 
     code = "Failed"
     status = HTTPStatus.SERVICE_UNAVAILABLE
@@ -98,7 +98,7 @@ class QueueTimeout(ServiceError):
 
 
 class ClientDisconnected(Exception):
-    """The client has disconnected, so nobody reads the response."""
+    """The client of a request has disconnected."""
 
 
 @contextmanager

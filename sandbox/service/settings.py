@@ -12,13 +12,13 @@ class ServiceSettings:
     """The operator's settings.
 
     max_queued_requests    maximum number of queued requests; further ones get 429
-    max_body_mb            maximum size of a request's body; MAX_BUFFERED_BODIES times that for all together
+    max_body_mb            maximum size of a request's body. The bodies of all requests together may have
+                           MAX_BUFFERED_BODIES times this size
     token                  the token that clients must send as `Authorization: Bearer TOKEN`, or as the password of
                            http://anyone:TOKEN@host; None if no token is required
     open_metrics           whether /metrics is open without the token, like /health
-    host                   the bind address, or its name, as used by clients
-    max_limits             upper bounds for the limits of one run; None for the machine's
-                           (request_bounds.default_max_limits)
+    host                   the bind address, or the host name that clients use
+    max_limits             upper bounds for the limits of one run; None for request_bounds.make_default_max_limits
     body_seconds           time limit for receiving the body of a request
     queue_timeout_seconds  maximum time of a /run_code request in the queue, before it gets 504, which verl retries.
                            verl times out 10 s after the program's limits and counts that as the program's failure

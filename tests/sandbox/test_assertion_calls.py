@@ -97,7 +97,7 @@ def test_a_program_in_another_language_is_refused_in_words(box: Sandbox) -> None
         (suite_of(("f(1)", "1"), ("f(1)", "x")), "case 1: expected must be a Python literal, not 'x'"),
         (suite_of(("assert f(", "")), "case 0: input must be Python statements"),
         (suite_of(("# nothing", "")), "there are none"),
-        (suite_of(("f(1)", "1"), names=()), "must name what a submission defines"),
+        (suite_of(("f(1)", "1"), names=()), "Assertions.names is empty"),
         (suite_of(("f(1)", "1"), names=("a b",)), "must be Python names, not 'a b'"),
         (Suite([Case("1", "1")], checker="python"), "only for suites with assertions"),
         (Suite([Case("[1]", "1")], "f", "python"), "only for suites with assertions"),

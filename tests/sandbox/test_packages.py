@@ -206,7 +206,7 @@ def test_a_module_of_the_caller_that_fails_is_a_failure_of_the_sandbox(folder: P
 def test_modules_that_no_backend_can_take_are_refused() -> None:
     with pytest.raises(ValueError, match="must be a Python name, not 'a-b'"):
         Sandbox(workers=1, modules={"a-b": ""})
-    with pytest.raises(ValueError, match="less than 100,000 bytes of JSON, not 100,"):
+    with pytest.raises(ValueError, match="at most 100,000 bytes as JSON, not 100,"):
         Sandbox(workers=1, modules={"large": "#" * 100_000})
     with pytest.raises(ValueError, match="only with the backends local and docker, not http"):
         Sandbox(backend="http", url="http://127.0.0.1:1", modules={"a": ""})

@@ -30,7 +30,7 @@ def reply(**parts):
     peer.serve()
     os._exit(0)
 def number_of(value): return side()[0].export(value)
-def class_of(value): return side()[0]._class_number(type(value))
+def class_of(value): return side()[0]._get_class_number(type(value))
 """
 NOTHING = "{'nodes': [], 'classes': [], 'changed': []}"
 
@@ -82,7 +82,7 @@ ON_THE_WIRE: dict[str, tuple[tuple[str, str], str]] = {
         (f"{REPLY}def f(x): reply(raised=['error', 99, ['library', 'builtins.KeyError'], [], [['equals', ['library', 'builtins.bool']]], ''])",
          "try: f(3)\nexcept KeyError as e: assert e.equals(77)"), "has no attribute 'equals'"),
     "an exception in the place of an object": (
-        (f"{REPLY}class E(Exception): pass\ndef f(x):\n    peer = side()[0]\n    n = peer._class_number(E)\n"
+        (f"{REPLY}class E(Exception): pass\ndef f(x):\n    peer = side()[0]\n    n = peer._get_class_number(E)\n"
          "    reply(raised=['error', number_of(f), ['mine', n], [], [], ''], classes=peer._new_classes)", RAISES), "an exception where none is allowed"),
     "an object that is refused": ((f"{REPLY}def f(x): reply(refused='TypeError: no')", "import pytest\nwith pytest.raises(Exception): f(3)"), "cannot decode a request of the test"),
     "the answer to a later question": ((f"{REPLY}def f(x): side()[0]._stream.send({NOTHING} | {{'number': 9, 'value': 7}}) or reply(value=7)", "assert f(1) == 7"), "another request"),

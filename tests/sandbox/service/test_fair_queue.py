@@ -6,8 +6,8 @@ from sandbox.service.fair_queue import FairQueue, QueueEntry
 from sandbox.service.service_errors import ServiceShutdown, TooManyRequests
 
 
-def add_entry(queue: FairQueue[QueueEntry], client: str, *, admitted: bool = False) -> QueueEntry:
-    entry = QueueEntry(client, admitted)
+def add_entry(queue: FairQueue[QueueEntry], client: str, *, is_admitted: bool = False) -> QueueEntry:
+    entry = QueueEntry(client, is_admitted)
     queue.add(entry)
     return entry
 
@@ -39,7 +39,7 @@ def test_a_full_queue_evicts_the_last_entry_of_the_longest_client() -> None:
     queue = FairQueue[QueueEntry](max_running=1, max_waiting=4)
     add_entry(queue, "a")
     longest = [add_entry(queue, "a") for _ in range(2)]
-    batch = [add_entry(queue, "a", admitted=True) for _ in range(2)]
+    batch = [add_entry(queue, "a", is_admitted=True) for _ in range(2)]
     assert queue.admit("b") is longest[-1]
     add_entry(queue, "b")
     with pytest.raises(TooManyRequests):
