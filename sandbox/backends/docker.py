@@ -81,7 +81,8 @@ class Backend(WorkerBackend):
     ) -> None:
         if packages_from:
             raise ValueError(
-                "the packages of containers are in their image; build one with make sandbox-image PACKAGES=..."
+                "the docker backend uses packages of the image; type: make sandbox-image PACKAGES=..., and leave out"
+                " packages_from"
             )
         try:
             self._engine = _Engine(image, silence_seconds)
@@ -208,7 +209,7 @@ class _Engine:
                 self._api.wait(container, timeout=self.silence_seconds, condition="removed")
 
     def sweep(self) -> None:
-        """Remove containers of owners that have exited, and old ones that never started or that the engine kept."""
+        """Remove the containers of owners that have exited, and old containers that are not running."""
         with _translate_errors():
             containers = self._api.containers(all=True, filters={"label": OWNER_LABEL})
         for container in containers:

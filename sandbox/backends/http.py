@@ -98,9 +98,12 @@ class Backend:
         except ValueError as error:
             raise ValueError('the http backend needs url="http://host:port", as `curate serve` prints it') from error
         if packages_from:
-            raise ValueError("the service has the packages; start it with `curate serve --packages-from FOLDER`")
+            raise ValueError(
+                "the http backend uses packages of the service's machine; start it with `curate serve --packages-from"
+                " FOLDER`, and leave out packages_from"
+            )
         if seed is not None:
-            raise ValueError("a seed cannot be set for the http backend: the service has one for all clients, or none")
+            raise ValueError("the http backend accepts no seed, since all clients of a service share its seed")
         if token := token or self._client.password or os.environ.get("CURATE_TOKEN"):
             self._client.headers["authorization"] = f"Bearer {token}"
         self._url = self._client.url
@@ -222,7 +225,7 @@ class Backend:
         except ValueError as error:
             raise SandboxError(
                 f"cannot decode the response of the service at {self._url}: {error}; install the same version of"
-                " curate-code here and there"
+                " curate-code on both machines"
             ) from error
 
     def _get_retry_reason(self, response: HttpResponse) -> str:
@@ -231,7 +234,7 @@ class Backend:
         if response.status == 422:
             raise _REQUEST_ERRORS.get(name, ValueError)(message)
         if name in _SANDBOX_ERRORS:  # the service's sandbox has already retried
-            raise _SANDBOX_ERRORS[name](f"at {self._url}: {message}")
+            raise _SANDBOX_ERRORS[name](f"the service at {self._url} responded: {message}")
         if response.status in _RETRYABLE:
             return f"{response.status}, {message}"
         raise SandboxError(f"the service at {self._url} responded with {response.status}: {message}")
@@ -249,7 +252,7 @@ class _RetryBudget:
         self._outage_start: float | None = None
 
     def record_failure(self, message: str, first_failed: float) -> float:
-        """Record a failure of a request; return its remaining seconds, negative if it must not be retried.
+        """Record a failure of a request; return the remaining seconds for its retries, which may be negative.
 
         first_failed   monotonic time of the request's first failure
         """

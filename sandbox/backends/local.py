@@ -41,8 +41,8 @@ class Backend(WorkerBackend):
 
     workers      number of worker processes; by default one per processor available to this process
     packages, packages_from, modules  see Sandbox
-    levels, abi  for tests: the levels of isolation to try (empty for those of `isolation`), and the highest Landlock
-                 version to use
+    levels       the levels of isolation to try, for tests; empty for those of `isolation`
+    abi          the highest Landlock version to use, for tests
 
     Raises BackendUnavailable if this machine cannot isolate as requested, or lacks a package.
     """
@@ -168,7 +168,7 @@ class _ProcessLane(SocketLane):
         if not scope_failure:
             try:
                 scope = delegation.make_scope_command()
-            except OSError as error:  # the user has logged out, for example
+            except OSError as error:  # for example, systemd has ended the user's session
                 scope_failure = str(error)
         namespaces = image.open_namespaces() if level == NAMESPACES else ()
         copy = image.make_copy() if level != NAMESPACES else ""

@@ -28,7 +28,7 @@ from sandbox.errors import BackendUnavailable
 from sandbox.extras import format_install_command
 from sandbox.packages import Package, find
 
-_LOG_FILTER_VARIABLE = "RAY_DEDUP_LOGS_SKIP_REGEX"  # Ray reads it on import
+_LOG_FILTER_VARIABLE = "RAY_DEDUP_LOGS_SKIP_REGEX"  # environment variable that Ray reads when it is imported
 # For each lost process, Ray prints long log messages on the stdout of every connected process; curate logs one line.
 _FILTERED_MESSAGES = "Raylet is terminated|has been marked dead|A worker died or was killed"
 try:

@@ -41,8 +41,8 @@ def command(records: Path, out: Path, overwrite: bool, run_all: bool, sandbox: "
     """Judge the submissions in RECORDS, a JSON Lines file.
 
     Each record has id, code, kind (stdin, function or assertions), fn_name, tests ([{input, output}]), time_limit_s and
-    memory_limit_mb, and optionally language, checker, referee and metadata. Any other field is an error,
-    reported before any record is judged. After an interruption, the same command continues.
+    memory_limit_mb, and optionally language, checker, referee and metadata. Any other field is an error, reported
+    before any record is judged. After an interruption, type the same command to continue.
     """
     from sandbox import SandboxError
     from sandbox.packages import compute_fingerprint
