@@ -83,7 +83,9 @@ def _check_size(body: bytes, bounds: RequestBounds) -> None:
     for bracket in between.translate(None, _NOT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         if depth > bounds.max_depth:
-            raise MalformedRequest(f"the body must have at most {bounds.max_depth} levels of nested arrays and objects")
+            raise MalformedRequest(
+                f"the body is nested too deeply: it may have at most {bounds.max_depth} levels of arrays and objects"
+            )
 
 
 def _parse_batch(raw: Any, bounds: RequestBounds) -> JudgeBatch:
