@@ -78,7 +78,6 @@ docs: $(READY) $(DOCS)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.sandbox
 	$(BIN)/python -m benchmarks.ray
-	$(BIN)/python -m benchmarks.front_ends
 	$(BIN)/python -m benchmarks.build
 	$(BIN)/python -m benchmarks.render
 

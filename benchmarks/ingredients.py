@@ -1,20 +1,16 @@
-"""The contribution of each ingredient of GRPO+ on a tiny model.
+"""The contribution of each ingredient of GRPO+ on a tiny model:  python -m benchmarks.ingredients
 
-    python -m benchmarks.ingredients [--at-once 2]   # all missing runs, three seeds of each; two runs at a time
-    python -m benchmarks.ingredients --draw          # only read the runs in runs/ingredients
+It executes all missing runs, three seeds of each, with as many runs at a time as there are cores.
 
 The problems need a chain of thought (examples/learn/aloud.py). "Tight" runs train with 32 tokens, too few for three in
 four of the problems; "roomy" ones with 96, enough for all. Each run differs in one setting from the baseline with the
 same seed and limit; effects are means of these differences. The benchmark also writes docs/ablations.svg.
 """
 
-import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -68,74 +64,65 @@ def run_command(*command: str) -> None:
     subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    limit: str
-    name: str
-    seed: int
+def train(trial: tuple[int, str, str]) -> Path:
+    """Execute, resume or find the run of a seed, limit and name, and return its folder.
 
-    @property
-    def folder(self) -> Path:
-        return RUNS / f"seed-{self.seed}" / f"{self.limit}: {self.name}"
+    A collapse ends the run with an error, and is a result. Raises CalledProcessError for other failures.
+    """
+    seed, limit, name = trial
+    folder = RUNS / f"seed-{seed}" / f"{limit}: {name}"
+    if has_model(folder) or has_collapsed(folder):
+        return folder
+    changes = (*(ROOMY if limit == "roomy" else ()), *VARIANTS[limit][name])
+    config = CONFIG.read_text()
+    if any(change.startswith("stages.0.until_step") for change in changes):
+        config += "\n[[stages]]\nmax_tokens = 96\n"
+    path = folder.with_name(f"{folder.name}.toml")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(config)
+    settings = (
+        f"run.seed={seed}",
+        f"model.path={RUNS / 'warm'}",
+        f"data.dataset={RUNS / 'data' / 'train'}",
+        f"evaluation.dataset={RUNS / 'data' / 'held_out'}",
+        *changes,
+    )
+    try:
+        run_command(*make_train_command(folder, settings, path))
+    except subprocess.CalledProcessError:
+        if not has_collapsed(folder):
+            raise
+    print(f"{folder.name}, seed {seed}", flush=True)
+    return folder
 
-    @property
-    def is_finished(self) -> bool:
-        return has_model(self.folder) or self.has_collapsed
 
-    @property
-    def has_collapsed(self) -> bool:
-        lines = read_metrics(self.folder)
-        return bool(lines) and lines[-1].get("reward", 1.0) < _COLLAPSED_REWARD
+def has_collapsed(run: Path) -> bool:
+    lines = read_metrics(run)
+    return bool(lines) and lines[-1].get("reward", 1.0) < _COLLAPSED_REWARD
 
-    def train(self) -> None:
-        """Run `curate train`, which resumes an interrupted run.
 
-        A collapse ends the run with an error, and is a result. Raises CalledProcessError for other failures.
-        """
-        if self.is_finished:
-            return
-        changes = (*(ROOMY if self.limit == "roomy" else ()), *VARIANTS[self.limit][self.name])
-        config = CONFIG.read_text()
-        if any(change.startswith("stages.0.until_step") for change in changes):
-            config += "\n[[stages]]\nmax_tokens = 96\n"
-        path = self.folder.with_name(f"{self.folder.name}.toml")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(config)
-        settings = (
-            f"run.seed={self.seed}",
-            f"model.path={RUNS / 'warm'}",
-            f"data.dataset={RUNS / 'data' / 'train'}",
-            f"evaluation.dataset={RUNS / 'data' / 'held_out'}",
-            *changes,
-        )
-        try:
-            run_command(*make_train_command(self.folder, settings, path))
-        except subprocess.CalledProcessError:
-            if not self.has_collapsed:
-                raise
-        print(f"{self.limit}: {self.name}, seed {self.seed}{', collapsed' * self.has_collapsed}", flush=True)
+def read_run(run: Path) -> dict[str, float]:
+    """Return the number of steps and metrics.
 
-    def read(self) -> dict[str, float]:
-        """Return the number of steps and metrics.
-
-        last, mean  pass@1 after the last step, and the mean of all evaluations but the first
-        entropy     mean over the last ten steps
-        length      tokens of an evaluated completion
-        tokens      thousands of tokens sampled
-        grad_norm   largest norm of a gradient
-        """
-        lines = read_metrics(self.folder)
-        trained = [line for line in lines if line["step"]]
-        scores = [line[PASSED] for line in lines if line.get(PASSED) is not None]
-        return {
-            "steps": trained[-1]["step"],
-            "last": scores[-1],
-            "mean": fmean(scores[1:]),
-            "entropy": fmean(line["entropy"] for line in trained[-10:]),
-            "length": [line["eval/mean_length"] for line in lines if line.get("eval/mean_length") is not None][-1],
-            "tokens": lines[-1]["num_tokens"] / 1000,
-            "grad_norm": max(line["grad_norm"] for line in trained),
-        }
+    last, mean  pass@1 after the last step, and the mean of all evaluations but the first
+    entropy     mean over the last ten steps
+    length      tokens of an evaluated completion
+    tokens      thousands of tokens sampled
+    grad_norm   largest norm of a gradient
+    """
+    lines = read_metrics(run)
+    trained = [line for line in lines if line["step"]]
+    scores = [line[PASSED] for line in lines if line.get(PASSED) is not None]
+    metrics = {
+        "steps": trained[-1]["step"],
+        "last": scores[-1],
+        "mean": fmean(scores[1:]),
+        "entropy": fmean(line["entropy"] for line in trained[-10:]),
+        "length": [line["eval/mean_length"] for line in lines if line.get("eval/mean_length") is not None][-1],
+        "tokens": lines[-1]["num_tokens"] / 1000,
+        "grad_norm": max(line["grad_norm"] for line in trained),
+    }
+    return {name: round(value, 4) for name, value in metrics.items()}
 
 
 def prepare() -> None:
@@ -156,40 +143,17 @@ def prepare() -> None:
         )  # fmt: skip
 
 
-def all_trials() -> Iterator[Trial]:
-    """Yield all runs, seed by seed: an interrupted benchmark then has complete seeds."""
-    for seed in SEEDS:
-        for limit, names in VARIANTS.items():
-            for name in names:
-                yield Trial(limit, name, seed)
-
-
-def read_finished() -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """Return the measurements of the finished runs, by limit, name and seed."""
-    found: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
-    for trial in all_trials():
-        if trial.is_finished:
-            measured = {name: round(value, 4) for name, value in trial.read().items()}
-            found.setdefault(trial.limit, {}).setdefault(trial.name, {})[str(trial.seed)] = measured
-    return found
-
-
-def draw() -> None:
-    runs = [f"{label}={Trial('tight', name, seed).folder}" for seed in SEEDS for name, label in PLOT_LABELS.items()]
-    run_command(CURATE, "plot", *runs, "--out", str(ROOT / "docs" / "ablations.svg"))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--at-once", type=int, default=1, help="runs at the same time")
-    parser.add_argument("--draw", action="store_true")
-    options = parser.parse_args()
-    if not options.draw:
-        prepare()
-        with ThreadPoolExecutor(options.at_once) as pool:
-            list(pool.map(Trial.train, all_trials()))
-    save_results("ingredients", {"machine": describe_machine(), "measured": read_finished()})
-    draw()
+    prepare()
+    trials = [(seed, limit, name) for seed in SEEDS for limit, names in VARIANTS.items() for name in names]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = dict(zip(trials, pool.map(train, trials), strict=True))
+    measured: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for (seed, limit, name), run in runs.items():
+        measured.setdefault(limit, {}).setdefault(name, {})[str(seed)] = read_run(run)
+    save_results("ingredients", {"machine": describe_machine(), "measured": measured})
+    plotted = [f"{label}={runs[seed, 'tight', name]}" for seed in SEEDS for name, label in PLOT_LABELS.items()]
+    run_command(CURATE, "plot", *plotted, "--out", str(ROOT / "docs" / "ablations.svg"))
 
 
 if __name__ == "__main__":

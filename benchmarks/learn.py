@@ -1,62 +1,41 @@
-"""The effect of `curate train` on a tiny model's pass@1 on held-out problems.
+"""The effect of `curate train` on a tiny model's pass@1 on held-out problems:  python -m benchmarks.learn
 
-    python -m benchmarks.learn            # run examples/learn/run.sh for two seeds, with comparisons
-    python -m benchmarks.learn --draw     # only read the results in runs/learn
-
-Each seed also has a run with plain GRPO and one with random rewards. The benchmark also writes docs/learn.svg.
+It executes what is missing of examples/learn/run.sh for two seeds, each with a run with plain GRPO and one with random
+rewards for comparison. The benchmark also writes docs/learn.svg.
 """
 
 import json
 import os
 import subprocess
-import sys
 import time
-from typing import Any
 
 from matplotlib.figure import Figure
 
 from benchmarks.record import ROOT, describe_machine, load_results, save_results
 from benchmarks.render.training import LEARN_LABELS
 from benchmarks.tiny_training import LEARN, Curve, plot_curves, read_pass_at_1_curve, save_plot
-from train.run.metrics_log import read_metrics
 
-SEEDS = (0, 1)
+SEEDS = ("0", "1")
 _COLORS = {"grpo_plus": "#1f5fa8", "grpo": "#c77d1a", "random": "#888888"}
 
 
-def run_seed(seed: int) -> dict[str, float]:
+def run_seed(seed: str) -> dict[str, float]:
     """Execute the missing runs. Return the seconds of `make learn`, without comparisons; empty if a run existed."""
     is_new = not (LEARN / f"seed-{seed}").exists()
     began = time.monotonic()
-    _run(seed)
+    subprocess.run(["examples/learn/run.sh", seed], cwd=ROOT, check=True)
     seconds = round(time.monotonic() - began, 1)
-    _run(seed, COMPARE="1")
+    subprocess.run(["examples/learn/run.sh", seed], cwd=ROOT, env={**os.environ, "COMPARE": "1"}, check=True)
     return {"wall": seconds} if is_new else {}
 
 
-def _run(seed: int, **variables: str) -> None:
-    environment = {**os.environ, "BIN": os.environ.get("BIN", ".venv/bin"), **variables}
-    subprocess.run(["examples/learn/run.sh", str(seed)], cwd=ROOT, env=environment, check=True)
-
-
-def read_evaluations(seed: int) -> dict[str, float]:
+def read_evaluations(seed: str) -> dict[str, float]:
     """Return pass@1 before and after training, by `curate evaluate` with eight samples per problem."""
     found = {}
     for name, when in (("warm", "before"), ("grpo_plus", "after")):
-        path = LEARN / f"seed-{seed}" / "evaluated" / f"{name}.json"
-        if path.exists():
-            found[when] = round(json.loads(path.read_text())["numbers"]["pass_at_1"], 4)
+        evaluation = json.loads((LEARN / f"seed-{seed}" / "evaluated" / f"{name}.json").read_text())
+        found[when] = round(evaluation["numbers"]["pass_at_1"], 4)
     return found
-
-
-def read_runs() -> dict[str, Any]:
-    """Return the curves by name and seed, and pass@1 of the models before and after training."""
-    curves: dict[str, dict[str, Curve]] = {name: {} for name in LEARN_LABELS}
-    for seed in SEEDS:
-        for name in LEARN_LABELS:
-            if curve := read_pass_at_1_curve(read_metrics(LEARN / f"seed-{seed}" / name)):
-                curves[name][str(seed)] = curve
-    return {"curves": curves, "models": {str(seed): found for seed in SEEDS if (found := read_evaluations(seed))}}
 
 
 def draw(curves: dict[str, dict[str, Curve]]) -> None:
@@ -72,11 +51,13 @@ def draw(curves: dict[str, dict[str, Curve]]) -> None:
 
 def main() -> None:
     seconds = load_results("learn").get("seconds", {})
-    if "--draw" not in sys.argv[1:]:
-        seconds |= {str(seed): found for seed in SEEDS if (found := run_seed(seed))}
-    results = {"machine": describe_machine(), "seconds": seconds, **read_runs()}
-    save_results("learn", results)
-    draw(results["curves"])
+    seconds |= {seed: found for seed in SEEDS if (found := run_seed(seed))}
+    curves = {
+        name: {seed: read_pass_at_1_curve(LEARN / f"seed-{seed}" / name) for seed in SEEDS} for name in LEARN_LABELS
+    }
+    models = {seed: read_evaluations(seed) for seed in SEEDS}
+    save_results("learn", {"machine": describe_machine(), "seconds": seconds, "curves": curves, "models": models})
+    draw(curves)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,19 @@ extrapolates from two and three layers without FSDP2. CPU attention keeps as muc
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks.model_sizes import save_qwen2_5
-from benchmarks.record import ROOT, describe_machine, save_results
+from benchmarks.record import ROOT, save_results
 from train.config import ModelConfig
 from train.learning.policy import Policy, find_layers, load_hf_config
 from train.learning.ranks import RankGroup, _create_mesh
@@ -58,46 +61,39 @@ def measure(model: ModelConfig, row_tokens: int, ranks: int) -> float:
         held = [to_local(tensor) for tensor in (*causal.parameters(), *(weight.grad for weight in trained))]
         index = torch.zeros(row_tokens, dtype=torch.int64)
         row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
-        with ResizedBytes(held) as alive:
+        with LiveBytes(held) as alive, count_resized_storages(alive):
             logp_R, _ = policy(row)
             logp_R.sum().backward()
             alive.end_phase()
     moments = 2 * sum(to_local(weight).nbytes for weight in trained)
-    return sum(tensor.nbytes for tensor in held) + moments + alive.peaks[0]
+    return float(sum(tensor.nbytes for tensor in held) + moments + alive.peaks[0])
 
 
-class ResizedBytes(LiveBytes):
-    """A counter of live bytes that includes resized storages, into which FSDP2 gathers weights."""
+@contextmanager
+def count_resized_storages(alive: LiveBytes) -> Iterator[None]:
+    """Include resized storages, into which FSDP2 gathers weights, in the live bytes."""
+    resize, sizes = torch.UntypedStorage.resize_, alive._sizes
 
-    def __enter__(self) -> "ResizedBytes":
-        self._resize = torch.UntypedStorage.resize_
-        resize, sizes = self._resize, self._sizes
+    def count_and_resize(storage: torch.UntypedStorage, size: int) -> Any:
+        key = storage._cdata
+        if key in sizes:
+            alive.add(size - sizes[key])
+            sizes[key] = size
+        return resize(storage, size)
 
-        def resize_(storage: torch.UntypedStorage, size: int) -> Any:
-            key = storage._cdata
-            if key in sizes:
-                self.add(size - sizes[key])
-                sizes[key] = size
-            return resize(storage, size)
-
-        torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
-        super().__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        torch.UntypedStorage.resize_ = self._resize  # type: ignore[method-assign]
-        super().__exit__(*error)
+    with mock.patch.object(torch.UntypedStorage, "resize_", count_and_resize):
+        yield
 
 
 def to_local(tensor: Any) -> torch.Tensor:
-    return tensor._local_tensor if hasattr(tensor, "_local_tensor") else tensor
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local
 
 
 def compare(folder: Path, row_tokens: int, ranks: int, *, lora_rank: int = 0) -> dict[str, float]:
     """Return the planned and the measured GB on each GPU."""
-    planned = estimate_learner_memory(
-        make_model_config(folder, lora_rank), row_tokens=row_tokens, reference=False, ranks=ranks
-    ).total
+    model = make_model_config(folder, lora_rank)
+    planned = estimate_learner_memory(model, row_tokens=row_tokens, reference=False, ranks=ranks).total
     arguments = map(str, (folder, row_tokens, ranks, lora_rank))
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.memory", *arguments]
     printed = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
@@ -124,7 +120,7 @@ def main() -> None:
                 found = compare(Path(folder), tokens, gpus)
                 rows.append({"model": name, "row": row, "gpus": gpus, **found, "published": published})
                 print(rows[-1], flush=True)
-    save_results("memory", {"machine": describe_machine(), "rows": rows})
+    save_results("memory", {"rows": rows})
 
 
 if __name__ == "__main__":

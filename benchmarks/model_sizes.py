@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from train.config import Config, DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig
 from train.planning.engine import ModelSize
@@ -23,7 +24,8 @@ def save_qwen2_5(name: str, folder: Path, **changes: int) -> None:
     """Write the configuration of a model, with changed values."""
     from transformers import Qwen2Config
 
-    Qwen2Config(**dict(zip(_COLUMNS, _SHAPES[name], strict=True)) | changes).save_pretrained(folder)
+    values: dict[str, Any] = dict(zip(_COLUMNS, _SHAPES[name], strict=True)) | changes
+    Qwen2Config(**values).save_pretrained(folder)
 
 
 def load_qwen2_5_size(name: str, *, minibatches: int = 2, kl: float = 0.0) -> ModelSize:

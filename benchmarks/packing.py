@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from benchmarks.record import describe_machine, save_results
+from benchmarks.record import save_results
 from train.learning.sequences import PackedPrompt, first_fit_decreasing, pack
 from train.planning.simulate import LogNormalLengths
 
@@ -64,7 +64,7 @@ def main() -> None:
             "dynamic": summarize([pack_dynamic(prompts, budget) for prompts in minibatches]),
             "learner": summarize([pack_shared(prompts, budget) for prompts in minibatches]),
         }
-    save_results("packing", {"machine": describe_machine(), "measured": measured})
+    save_results("packing", {"measured": measured})
 
 
 if __name__ == "__main__":

@@ -6,7 +6,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import matplotlib
+
 from benchmarks.record import ROOT
+from train.run.metrics_log import read_metrics
 
 LEARN = ROOT / "runs" / "learn"
 CONFIG = ROOT / "examples" / "learn" / "grpo_plus.toml"
@@ -19,7 +22,7 @@ VLLM_ON_CPU = {
     "HF_HUB_OFFLINE": "1",
 }
 
-Curve = Sequence[Sequence[float]]  # of step and value
+Curve = list[tuple[int, float]]  # step and pass@1
 
 
 def make_seed_settings(seed: int) -> list[str]:
@@ -44,27 +47,24 @@ def has_model(run: Path) -> bool:
     return (run / "model" / "config.json").exists()
 
 
-def read_pass_at_1_curve(metrics: Iterable[dict[str, Any]]) -> list[tuple[int, float]]:
-    """Return pass@1 of each evaluated step."""
-    return [(line["step"], round(line[PASSED], 4)) for line in metrics if line.get(PASSED) is not None]
+def read_pass_at_1_curve(run: Path) -> Curve:
+    """Return pass@1 of each evaluated step of a run."""
+    return [(line["step"], round(line[PASSED], 4)) for line in read_metrics(run) if line.get(PASSED) is not None]
 
 
 def plot_curves(axes: Any, curves: Iterable[Curve], *, color: str, **line: Any) -> None:
-    """Draw the mean of the curves, with a band from the lowest to the highest, at their common steps."""
-    by_step = [dict(map(tuple, curve)) for curve in curves]
-    steps = [step for step in (by_step[0] if by_step else ()) if all(step in values for values in by_step)]
-    if steps:
-        values = [[curve[step] for curve in by_step] for step in steps]
-        axes.fill_between(steps, list(map(min, values)), list(map(max, values)), color=color, alpha=0.15, linewidth=0)
-        axes.plot(steps, list(map(fmean, values)), color=color, **line)
+    """Draw the mean of the curves, with a band from the lowest to the highest."""
+    points = list(zip(*curves, strict=True))
+    steps = [together[0][0] for together in points]
+    values = [[value for _, value in together] for together in points]
+    axes.fill_between(steps, list(map(min, values)), list(map(max, values)), color=color, alpha=0.15, linewidth=0)
+    axes.plot(steps, list(map(fmean, values)), color=color, **line)
     axes.set(xlabel="step (256 completions)", ylim=(0, 1))
     axes.grid(alpha=0.3)
 
 
 def save_plot(figure: Any, path: Path) -> None:
     """Write a figure as SVG; equal figures give equal files."""
-    import matplotlib
-
     figure.tight_layout()
     with matplotlib.rc_context({"svg.hashsalt": "curate"}):
         figure.savefig(path, metadata={"Date": None})

@@ -121,7 +121,7 @@ def _pin_engines(pid: int, stop: threading.Event) -> None:
 
 def find_steps_to_goal(folder: Path) -> int | None:
     """Return the first step at which pass@1 reached the goal; None if it did not."""
-    return next((step for step, passed in read_pass_at_1_curve(read_metrics(folder)) if passed >= GOAL), None)
+    return next((step for step, passed in read_pass_at_1_curve(folder) if passed >= GOAL), None)
 
 
 def read_measured_steps(folder: Path) -> list[dict[str, Any]]:

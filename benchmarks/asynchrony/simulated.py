@@ -11,7 +11,7 @@ assumptions are those of train/planning/engine.py and simulate.py.
 from collections.abc import Iterator
 
 from benchmarks.model_sizes import load_qwen2_5_size
-from benchmarks.record import describe_machine, load_results, save_results
+from benchmarks.record import load_results, save_results
 from train.planning.engine import H100, ModelSize
 from train.planning.simulate import LogNormalLengths, TrainingMode, Workload
 from train.planning.split import MODES, GpuCluster, find_best_split
@@ -47,11 +47,10 @@ def main() -> None:
         if name in done:
             continue
         split = find_best_split(mode, model, cluster, batches)
-        done[name] = split and {
-            "outcome": {"step_seconds": round(split.result.step_seconds, 4)},
-        }
+        assert split is not None, name
+        done[name] = {"outcome": {"step_seconds": round(split.result.step_seconds, 4)}}
         print(name, done[name])
-        save_results("asynchrony", results | {"machine": describe_machine()})
+        save_results("asynchrony", results)
 
 
 if __name__ == "__main__":

@@ -34,11 +34,14 @@ TRAINED_COMPLETIONS = 64  # of the sampled completions
 
 def main(check: CheckEnvironment) -> None:
     run = check.make_config()
-    learner, engines, before = open_learner(run), [], measure_free_bytes()
+    learner, before = open_learner(run), measure_free_bytes()
+    engines: list[VllmSampler] = []
 
     def start() -> VllmSampler:
-        engines.append(open_engine_in_process(run))
-        return engines[0]
+        engine = open_engine_in_process(run)
+        assert isinstance(engine, VllmSampler)
+        engines.append(engine)
+        return engine
 
     seconds, sampler = time_call(lambda: SamplerThread(start, seconds=START_SECONDS))
     pair = Pair(check, learner, sampler, engines[0])

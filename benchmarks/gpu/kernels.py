@@ -33,8 +33,9 @@ def _measure_attention_error(dtype: torch.dtype, device: str, window: int | None
     length = sum(map(sum, LENGTHS))
     tensors = [torch.randn(1, heads, length, WIDTH).bfloat16().float() for heads in (HEADS, KEY_HEADS, KEY_HEADS)]
 
-    def attend(*tensors: Tensor) -> Tensor:
-        return packed_attention(torch.nn.Identity(), *tensors, None, lengths=LENGTHS, sliding_window=window)[0]
+    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        identity = torch.nn.Identity()
+        return packed_attention(identity, query, key, value, None, lengths=LENGTHS, sliding_window=window)[0]
 
     exact = _compute_gradients(attend, tensors, torch.float32, "cpu")
     ours = _compute_gradients(attend, tensors, dtype, device)

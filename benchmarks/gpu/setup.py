@@ -98,16 +98,19 @@ class CheckEnvironment:
         model       further values of [model]
         """
         sizes = self.sizes
-        model = {"dtype": sizes.dtype, "head_dtype": "float32", "activation_checkpointing": True} | model
+        values: dict[str, Any] = {
+            "dtype": sizes.dtype,
+            "head_dtype": "float32",
+            "activation_checkpointing": True,
+        } | model
         return config.Config(
-            config.ModelConfig(str(path or self.model), **model),
+            config.ModelConfig(str(path or self.model), **values),
             config.DataConfig("unused", max_prompt_tokens=sizes.prompt_tokens),
             engine=config.EngineConfig(memory_share=0.35),  # the learner of the 1.5B has the rest
             objective=config.ObjectiveConfig(old="learner", truncation=2.0, overlong="none"),
             optimizer=config.OptimizerConfig(learning_rate=1e-5, row_tokens=row_tokens or sizes.row_tokens),
-            stages=(
-                config.StageConfig(max_tokens=max(sizes.completion_tokens, 64)),
-            ),  # 64 for the comparison of samples
+            # 64 for the comparison of samples
+            stages=(config.StageConfig(max_tokens=max(sizes.completion_tokens, 64)),),
         )
 
 
@@ -125,7 +128,7 @@ def make_model(folder: Path, shape: dict[str, int], device: str) -> None:
     torch.manual_seed(0)
     with torch.device(device):
         settings = Qwen2Config(**shape, tie_word_embeddings=False, eos_token_id=0, pad_token_id=0)  # type: ignore[arg-type]
-        model = AutoModelForCausalLM.from_config(settings, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
+        model = AutoModelForCausalLM.from_config(settings, dtype=torch.bfloat16)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name.endswith(".bias"):

@@ -1,6 +1,7 @@
 """New weights for an engine on another GPU, through the memory of the machine and over NCCL, each verified."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from train.weights.nccl import BACKEND
 
 
 def main(check: CheckEnvironment) -> None:
-    causal: Any = AutoModelForCausalLM.from_pretrained(check.model, dtype=torch.bfloat16).to("cuda:0")
+    model: Any = AutoModelForCausalLM.from_pretrained(check.model, dtype=torch.bfloat16)
+    causal = model.to("cuda:0")
     gigabytes = sum(weight.nbytes for weight in causal.parameters()) / 1e9
     settings = EngineConfig(gpus=(1,), transfer="nccl", load_seconds=120, sync_seconds=60)
     options = {"dtype": "bfloat16", "max_model_len": 2048, "weight_transfer_config": {"backend": BACKEND}}
@@ -26,7 +28,9 @@ def main(check: CheckEnvironment) -> None:
         return engine.update_weights(_scale_weights(causal, version), version, None, 1.0)
 
     try:
-        (through_memory, first), (_, joined), (by_nccl, last) = (time_call(lambda n=n: send(n)) for n in range(3))
+        (through_memory, first), (_, joined), (by_nccl, last) = (
+            time_call(partial(send, version)) for version in range(3)
+        )
     finally:
         engine.close()
     check.report(memory_gb_per_second=gigabytes / through_memory, nccl_gb_per_second=gigabytes / by_nccl)

@@ -1,8 +1,9 @@
 """The section "Curation"."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.render.table import render_table
+from benchmarks.render.table import join_cells, render_table
 
 _DEEPCODER_ROWS = {"taco": 7436, "synthetic1": 16252, "livecodebench": 599}  # of its training set
 _DEDUP_ENGINES = {
@@ -14,28 +15,28 @@ _DEDUP_ENGINES = {
 }
 
 
-def render_build(measured: dict[str, Any]) -> str:
-    """Return a paragraph and tables about a build with programs, and a table about synthetic rows."""
-    programs, rows = measured["programs"], measured["rows"]
-    build = programs["measured"]
-    summary = (
+def render_build(measured: dict[str, Any]) -> Iterator[str]:
+    """Yield a paragraph and tables about a build with programs, and a table about synthetic rows."""
+    programs, build = measured["programs"], measured["programs"]["measured"]
+    yield (
         f"`curate build-dataset` on {build['rows']} real problems of the three sources took"
         f" {build['wall_seconds']:.0f} s on {build['workers']} cores;"
         f" the programs it executed needed {build['executed_cpu_seconds']:.0f} s of CPU time:"
         f" wall time is {build['ratio']:.2f} times CPU time divided by cores. Measured on {programs['machine']}."
     )
-    heads = (
-        "synthetic rows", "cores", "minutes", "rows per second", "peak MB", "raw MB", "working files MB", "dataset MB",
-    )  # fmt: skip
+    yield _render_funnel(build["funnel"])
+    yield _extrapolate(build)
     columns = ("rows_per_second", "peak_mb", "raw_mb", "work_mb", "dataset_mb")
-    cells = (
-        (f"{build['rows']:,}", build["cores"], f"{build['wall_seconds'] / 60:.1f}",
-         *(f"{build[column]:,.0f}" for column in columns))
-        for build in rows["measured"]
-    )  # fmt: skip
-    about = f"`curate build-dataset` without programs. Measured on {rows['machine']}."
-    parts = (summary, _render_funnel(build["funnel"]), _extrapolate(build), render_table("r", heads, cells), about)
-    return "\n\n".join(parts)
+    rows = (
+        join_cells(
+            f"{each['rows']:,} | {each['cores']} | {each['wall_seconds'] / 60:.1f}",
+            *(f"{each[column]:,.0f}" for column in columns),
+        )
+        for each in measured["rows"]["measured"]
+    )
+    heads = "synthetic rows | cores | minutes | rows per second | peak MB | raw MB | working files MB | dataset MB"
+    yield render_table(heads, rows, "r")
+    yield f"`curate build-dataset` without programs. Measured on {measured['rows']['machine']}."
 
 
 def _render_funnel(funnel: dict[str, Any]) -> str:
@@ -44,13 +45,13 @@ def _render_funnel(funnel: dict[str, Any]) -> str:
     n_ours, n_theirs = sum(counts["kept"] for counts in funnel.values()), sum(_DEEPCODER_ROWS.values())
     rows = []
     for source, counts in funnel.items():
-        rejected = [sum(counts["rejected"].get(stage, {}).values()) for stage in stages]
-        kept, theirs = counts["kept"], _DEEPCODER_ROWS[source]
-        ours = [kept, f"{kept / counts['read']:.0%}", f"{kept / n_ours:.0%}"]
-        rows.append([source, counts["read"], *rejected, *ours, f"{theirs:,}", f"{theirs / n_theirs:.0%}"])
+        rejected = (sum(counts["rejected"].get(stage, {}).values()) for stage in stages)
+        read, kept, theirs = counts["read"], counts["kept"], _DEEPCODER_ROWS[source]
+        shares = f"{kept} | {kept / read:.0%} | {kept / n_ours:.0%} | {theirs:,} | {theirs / n_theirs:.0%}"
+        rows.append(join_cells(source, read, *rejected, shares))
     rejecting = (f"rejected: {stage}" for stage in stages)
-    heads = ["source", "read", *rejecting, "kept", "of read", "of all kept", "kept by DeepCoder", "of all kept"]
-    return render_table("lr", heads, rows)
+    heads = join_cells("source | read", *rejecting, "kept | of read | of all kept | kept by DeepCoder | of all kept")
+    return render_table(heads, rows)
 
 
 def _extrapolate(build: dict[str, Any]) -> str:
@@ -68,44 +69,43 @@ def _extrapolate(build: dict[str, Any]) -> str:
     )
 
 
-def render_strength(measured: dict[str, Any]) -> str:
+def render_strength(measured: dict[str, Any]) -> Iterator[str]:
     groups = {
         "submissions": "submissions labeled wrong",
         "others": "mutants of another solution",
         "unseen": "mutants held out from the selection",
     }
-    choices = {"first": "first", "longest": "longest", "blind": "sampled uniformly", "strongest": "strongest"}
-    budgets = ("3", "5", "8", "15")
+    selections = {"first": "first", "longest": "longest", "blind": "sampled uniformly", "strongest": "strongest"}
     rows = []
     for group, name in groups.items():
         failing = measured["wrong_programs"][group]["failing"]
-        for choice, label in choices.items():
-            counts = (f"{failing['let_through'][choice][budget]:.0f}" for budget in budgets)
-            rows.append([f"{label}, of {failing['wrong_programs']} {name}", *counts])
+        for selection, label in selections.items():
+            counts = (f"{count:.0f}" for count in failing["let_through"][selection].values())
+            rows.append(join_cells(f"{label}, of {failing['wrong_programs']} {name}", *counts))
     share = measured["share"]
-    return render_table(
-        "l", ["wrong programs accepted, by selection", *(f"{budget} tests" for budget in budgets)], rows
-    ) + (
-        f"\n\nTest strength of {measured['measured']} real problems: {measured['killed']:,} of"
+    yield render_table("wrong programs accepted, by selection | 3 tests | 5 tests | 8 tests | 15 tests", rows)
+    yield (
+        f"Test strength of {measured['measured']} real problems: {measured['killed']:,} of"
         f" {measured['mutants'] - measured['equivalent']:,} mutants rejected ({measured['equivalent']} more were"
         f" equivalent), median {share['median']:.2f}, lowest {share['least']:.2f},"
-        f" {share['at_least_0.9']:.0%} of the problems at least 0.9. Measured on {measured['machine']}."
+        f" {share['at_least_0.9']:.0%} of the problems at least 0.9."
     )
 
 
-def render_dedup(measured: dict[str, Any]) -> str:
+def render_dedup(measured: dict[str, Any]) -> Iterator[str]:
     rows, machines = [], []
     for documents in sorted(measured, key=int):
         for engine, name in _DEDUP_ENGINES.items():
             if found := measured[documents].get(engine):
                 machines.append(found["machine"])
-                quality = (f"{found[column]:.4f}" for column in ("recall", "precision"))
-                rate, peak = f"{found['documents_per_cpu_second']:,.0f}", f"{found['peak_mb']:,.0f}"
-                rows.append((f"{int(documents):,}", name, rate, *quality, peak))
-    heads = ("documents", "library", "documents per CPU second", "recall", "precision", "peak MB")
-    return render_table("rlr", heads, rows) + (
-        "\n\nFrom text to clusters, on synthetic statements, at a Jaccard similarity of 0.7 or more;"
-        f" benchmarks/dedup.py defines the columns. Measured on {'; '.join(dict.fromkeys(machines))}."
+                rows.append(
+                    f"{int(documents):,} | {name} | {found['documents_per_cpu_second']:,.0f} | {found['recall']:.4f} |"
+                    f" {found['precision']:.4f} | {found['peak_mb']:,.0f}"
+                )
+    yield render_table("documents | library | documents per CPU second | recall | precision | peak MB", rows, "rlr")
+    yield (
+        "From text to clusters, on synthetic statements, at a Jaccard similarity of 0.7 or more; benchmarks/dedup.py"
+        f" defines the columns. Measured on {'; '.join(dict.fromkeys(machines))}."
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from statistics import fmean
 from typing import Any
 
-from benchmarks.record import describe_machine, save_results
+from benchmarks.record import save_results
 from benchmarks.swarm.ring import MINUTE, Ring, Swarm, simulate
 
 BROADCAST, DELTA = 14 * MINUTE, 36.0
@@ -64,7 +64,7 @@ def main() -> None:
             result = measure(replace(ring, broadcast=broadcast), swarm)
             found["cases"].setdefault(name, {})[label] = result
             print(f"{name}, {label}: {result}", flush=True)
-    save_results("overlap", found | {"machine": describe_machine()})
+    save_results("overlap", found)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The cost of verification, its error rates, and undetectable changes:  python -m benchmarks.swarm.verification
 
-Costs: commitments to 1,024 tokens of width 5,120 (a 32B model), noise for a vocabulary of 152,000, and the ratio of a
-verifier's prefill time to vLLM's sampling time.
+Costs: commitments to 1,024 tokens of width 5,120 (a 32B model), and noise for a vocabulary of 152,000.
 
 Error rates: vLLM samples leases with a random model, in float32 and in bfloat16, honestly and with the cheats of
 `make_cheats`. transformers verifies them in the same precision, with thresholds calibrated on separate leases.
@@ -12,7 +11,7 @@ best one. Leases of several sizes are composed of the gaps between the two that 
 
 import os
 import tempfile
-import time
+import timeit
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import comb
@@ -22,12 +21,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from benchmarks.model_sizes import load_qwen2_5_size
 from benchmarks.record import describe_machine, save_results
 from benchmarks.tiny_training import VLLM_ON_CPU
 from train.asynchronous.messages import Lease
-from train.learning.flops import count_attention_pairs
-from train.planning.engine import GPUS, estimate_engine_timings
 from train.sampling.commitment import compute_commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
@@ -75,49 +71,13 @@ def measure_costs() -> dict[str, float]:
         return record.finish(n_tokens)[0]
 
     sent, bits = make(), get_bfloat16_bits(hidden)  # the first call makes the table of inverses
-    found = {
-        "commit_us": _time_fastest(make) / n_tokens * 1e6,
-        "compare_us": _time_fastest(lambda: compute_commitment_distances(decode_commitments(sent, n_tokens), bits))
-        / n_tokens
-        * 1e6,
-        "noise_us": _time_fastest(lambda: generate_gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
-        "bytes_a_token": len(sent) / n_tokens,
+    calls: dict[str, tuple[Callable[[], object], int]] = {
+        "commit_us": (make, n_tokens),
+        "compare_us": (lambda: compute_commitment_distances(decode_commitments(sent, n_tokens), bits), n_tokens),
+        "noise_us": (lambda: generate_gumbel_tensor(range(8), range(8), 152_000), 8),
     }
-    return {name: round(value, 2) for name, value in found.items()}
-
-
-def _time_fastest(call: Callable[[], object], times: int = 3) -> float:
-    seconds = []
-    for _ in range(times):
-        began = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
-
-
-def estimate_verification_share() -> dict[str, dict[str, float]]:
-    """Return the time of verification as a share of the time of sampling, from the data sheet of a GPU.
-
-    On a CPU, sampling is compute-bound like a prefill, so both cost nearly the same. On a GPU it is memory-bound: each
-    step reads all weights and caches for one token of each completion.
-    """
-    found = {}
-    for name, model, gpus, prompt, answer in (
-        ("7B on one H100, completions of 4,000 tokens", load_qwen2_5_size("7B"), 1, 500, 4_000),
-        ("32B on two H100s, completions of 8,000 tokens", load_qwen2_5_size("32B"), 2, 500, 8_000),
-    ):
-        rates = estimate_engine_timings(model, GPUS["h100"], gpus=gpus)
-        context = prompt + answer / 2
-        concurrent = min(rates.max_concurrent, int(rates.cache_tokens / context))
-        step = rates.step_seconds + concurrent * (
-            rates.step_seconds_per_completion + context * rates.step_seconds_per_context_token
-        )
-        sample = answer * step / concurrent + prompt * rates.prefill_seconds_per_token
-        pairs = count_attention_pairs(prompt, [answer])
-        verify = answer * rates.step_seconds_per_completion + prompt * rates.prefill_seconds_per_token
-        verify += pairs * rates.prefill_seconds_per_pair
-        found[name] = {"verification_share": round(verify / sample, 4)}
-    return found
+    costs = {name: min(timeit.repeat(call, number=1, repeat=3)) / n * 1e6 for name, (call, n) in calls.items()}
+    return {**costs, "bytes_a_token": len(sent) / n_tokens}
 
 
 def make_cheats() -> Iterator[SamplingCase]:
@@ -286,12 +246,6 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
         distances = pair.measure_distances(draw_leases(CHEATING_LEASES, 2 + number), case)
         found[case.name] = count_outcomes(distances, thresholds)
         print(f"{dtype}: {case.name} {found[case.name]}", flush=True)
-    began = time.perf_counter()
-    completions = pair.sample(calibration, honest_case)
-    sampled = time.perf_counter()
-    for lease, answers in zip(calibration, completions, strict=True):
-        measure_completions(pair.verifier_model, lease, answers)
-    verified = time.perf_counter()
     gaps, spread = pair.measure_gaps(calibration)
     engine.close()
     return {
@@ -303,7 +257,6 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
             f"{n} x {length:,}": find_max_replaced_tokens(gaps, thresholds, n, length) for n, length in LEASE_SIZES
         },
         "spread": round(spread, 4),
-        "verification_share": round((verified - sampled) / (sampled - began), 4),
     }
 
 
@@ -321,11 +274,11 @@ def save_random_model(folder: Path) -> Path:
     import torch
     import transformers
 
-    letters = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    tokenizer: Any = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer(
-            tokenizers.models.BPE(vocab={letter: n for n, letter in enumerate(["<end>", *sorted(letters)])}, merges=[])
-        ),
+    tokens = ["<end>", *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    make_tokenizer: Any = transformers.PreTrainedTokenizerFast
+    tokenizer = make_tokenizer(
+        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [])),
         eos_token="<end>",
         pad_token="<end>",
     )
@@ -333,19 +286,11 @@ def save_random_model(folder: Path) -> Path:
     causal: Any = transformers.Qwen2ForCausalLM
     model = causal(
         transformers.Qwen2Config(
-            vocab_size=2048,
-            hidden_size=256,
-            intermediate_size=768,
-            num_hidden_layers=6,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=1024,
-            initializer_range=0.04,
-            tie_word_embeddings=False,
-            eos_token_id=0,
-            pad_token_id=0,
+            vocab_size=2048, hidden_size=256, intermediate_size=768, num_hidden_layers=6, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=1024, initializer_range=0.04, tie_word_embeddings=False,
+            eos_token_id=0, pad_token_id=0,
         )
-    )
+    )  # fmt: skip
     with torch.no_grad():
         model.get_output_embeddings().weight *= 3
     model.to(torch.bfloat16).float().save_pretrained(folder)  # weights that are exact in both precisions
@@ -365,7 +310,6 @@ def main() -> None:
             "lease": f"{COMPLETIONS} completions of {COMPLETION_TOKENS} tokens",
             "calibration_leases": CALIBRATION_LEASES,
             "costs": measure_costs(),
-            "modelled": estimate_verification_share(),
             "pairs": {dtype: measure_pair(path, dtype) for dtype in ("float32", "bfloat16")},
         }
     save_results("verification", found)
