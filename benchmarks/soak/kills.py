@@ -14,7 +14,7 @@ from tqdm import tqdm
 from benchmarks.soak.mixture import draw_mixture
 from benchmarks.soak.process_family import ProcessFamily
 from benchmarks.soak.resources import MEASURES, compare_first_and_last, sample_resources
-from benchmarks.soak.tally import Tally
+from benchmarks.soak.submission import Tally
 from sandbox import Sandbox
 
 _SUBMISSIONS_PER_VOLLEY = 12  # on average

@@ -1,7 +1,12 @@
-"""Judge rounds of mixed submissions in a single Sandbox, which is idle while its resources are sampled."""
+"""Judge rounds of mixed submissions in a single Sandbox, which is idle while its resources are sampled.
+
+The caches are filled first, so that they do not count as growth: compiled programs, and the zygotes of each worker for
+numpy, for compilers and for referees.
+"""
 
 import time
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import psutil
@@ -10,14 +15,22 @@ from tqdm import tqdm
 from benchmarks.soak.mixture import draw_mixture
 from benchmarks.soak.process_family import ProcessFamily
 from benchmarks.soak.resources import compare_first_and_last, sample_resources
-from benchmarks.soak.submission import SoakSubmission
-from benchmarks.soak.tally import Tally
-from benchmarks.soak.warming import warm_up
-from sandbox import Sandbox
+from benchmarks.soak.submission import SoakSubmission, Tally
+from benchmarks.soak.task import SoakTask
+from benchmarks.soak.tasks import all_tasks
+from sandbox import Program, Sandbox, Suite
 
 _RUNS_PER_ROUND = 2000
 _MIN_ROUNDS, _MAX_ROUNDS = 12, 100
 _MAX_MISTAKES = 20  # in the result
+_WARM_UP_ROUNDS = 5
+# Delays before a program: while one worker runs it, the next program goes to another worker.
+_DELAYS = {
+    "guess": "import time\ntime.sleep(0.5)",
+    "split, by exit status": "import time\ntime.sleep(0.5)",
+    "numpy": "import time\ntime.sleep(0.5)",
+    "sum in C++": "#include <unistd.h>\nint slowly = usleep(500000);",
+}
 
 
 def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
@@ -56,3 +69,24 @@ def _take_runs(submissions: Iterator[SoakSubmission], runs: int) -> Iterator[Soa
         submission = next(submissions)
         runs -= len(submission.expected_verdicts)
         yield submission
+
+
+def warm_up(box: Sandbox, family: ProcessFamily, tally: Tally) -> None:
+    """Judge each solution of each task. Raises RuntimeError if the workers then have different numbers of zygotes."""
+    random = Random(0)
+    list(tally.judge(box, [submission for task in all_tasks() for submission in task.draw_all(random)]))
+    slow = [task for task in all_tasks() if task.name in _DELAYS]
+    for _ in range(_WARM_UP_ROUNDS):
+        for task in slow:
+            list(box.judge_many([_make_slow(task, random) for _ in range(box.workers)]))
+        zygotes = [len(children.zygotes) for children in family.find_workers().values()]
+        if len(set(zygotes)) == 1:
+            return
+    raise RuntimeError(f"after {_WARM_UP_ROUNDS} rounds, workers have different numbers of zygotes: {zygotes}")
+
+
+def _make_slow(task: SoakTask, random: Random) -> tuple[Program, Suite]:
+    submission = task.draw(random, flawed=False)
+    unique = f"{'#' if task.language == 'python' else '//'} {random.getrandbits(64):x}"
+    source = f"{_DELAYS[task.name]}\n{submission.program.source}\n{unique}"
+    return Program(source, task.language), submission.suite

@@ -1,8 +1,10 @@
-"""A submission with known right verdicts."""
+"""Submissions with known right verdicts, and a tally of the responses to them."""
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sandbox import Judgement, Program, Suite, Verdict
+from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 Verdicts = frozenset[Verdict]
 
@@ -33,3 +35,42 @@ class SoakSubmission:
         expected = ", ".join(" or ".join(sorted(verdict.value for verdict in due)) for due in self.expected_verdicts)
         details = "; ".join(f"{case.verdict.value} {case.detail[-200:]!r}" for case in response.cases)
         return f"{self.kind}: expected {expected}, got {response.verdict.value}: {details}"
+
+
+class Tally:
+    """Counts of runs, submissions and verdicts, and the mistakes.
+
+    waiting: submissions without a response, by index
+    """
+
+    def __init__(self) -> None:
+        self.runs = self.submissions = 0
+        self.verdicts: Counter[str] = Counter()
+        self.mistakes: list[str] = []
+        self.waiting: dict[int, SoakSubmission] = {}
+
+    def judge(self, box: Sandbox, submissions: Iterable[SoakSubmission]) -> Iterator[SoakSubmission]:
+        """Yield the submissions in order of completion. Each executed case counts as a run."""
+
+        def take_pairs() -> Iterator[tuple[Program, Suite]]:
+            for index, submission in enumerate(submissions):
+                self.waiting[index] = submission
+                yield submission.program, submission.suite
+
+        for index, response in box.judge_many_with_errors(take_pairs(), run_all=True):
+            submission = self.waiting.pop(index, None)
+            if submission is None:
+                self.mistakes.append(f"submission {index} got two responses")
+                continue
+            self.submissions += 1
+            self._record(submission, response)
+            yield submission
+        self.mistakes += [f"{submission.kind}: no response" for submission in self.waiting.values()]
+        self.waiting.clear()
+
+    def _record(self, submission: SoakSubmission, response: Judgement | Exception) -> None:
+        if mistake := submission.find_mistake(response):
+            self.mistakes.append(mistake)
+        if isinstance(response, Judgement):
+            self.runs += len(response.cases)
+            self.verdicts.update(case.verdict.value for case in response.cases)
