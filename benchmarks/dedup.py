@@ -96,33 +96,14 @@ def read_texts(path: Path) -> Iterator[str]:
 
 
 def remove_with_datasketch(path: Path) -> Clusters:
-    """Use datasketch as in its documentation: a MinHash and an update for each shingle."""
-    from datasketch import MinHash
-
-    def sign(text: str) -> MinHash:
-        signature = MinHash(num_perm=128)
-        for shingle in make_shingles(text):
-            signature.update(shingle.encode())
-        return signature
-
-    return _remove_with_lsh(map(sign, read_texts(path)))
-
-
-def remove_with_datasketch_in_bulk(path: Path) -> Clusters:
     """Use the fastest interface of datasketch: signatures in bulk, and xxhash instead of SHA-1."""
     import xxhash
-    from datasketch import MinHash
+    from datasketch import MinHash, MinHashLSH
 
     sets = ([shingle.encode() for shingle in make_shingles(text)] for text in read_texts(path))
-    return _remove_with_lsh(MinHash.generator(sets, num_perm=128, hashfunc=xxhash.xxh32_intdigest))
-
-
-def _remove_with_lsh(signatures: Iterable[Any]) -> Clusters:
-    from datasketch import MinHashLSH
-
     index = MinHashLSH(threshold=THRESHOLD, num_perm=128)
     removed = {}
-    for row, signature in enumerate(signatures):
+    for row, signature in enumerate(MinHash.generator(sets, num_perm=128, hashfunc=xxhash.xxh32_intdigest)):
         if found := index.query(signature):
             removed[row] = min(found)
         else:
@@ -179,8 +160,7 @@ def remove_with_curate(path: Path) -> Clusters:
     def make_problem(text: str) -> Problem:
         return Problem("", "benchmark", text, suite, solutions=None, licence="")
 
-    # The documents differ only in their texts.
-    same = make_problem("")
+    same = make_problem("")  # the documents differ only in their texts
     with create_temporary_sketches(map(make_problem, read_texts(path)), folder=path.parent) as sketches:
         order = np.arange(len(sketches))
         found = list(find_duplicates(sketches, order, threshold=THRESHOLD, load=lambda row: same))
@@ -189,8 +169,7 @@ def remove_with_curate(path: Path) -> Clusters:
 
 
 ENGINES = {
-    "plain": remove_with_datasketch,
-    "bulk": remove_with_datasketch_in_bulk,
+    "bulk": remove_with_datasketch,
     "rensa": remove_with_rensa,
     "gaoya": remove_with_gaoya,
     "ours": remove_with_curate,
@@ -201,11 +180,6 @@ _PACKAGES = ("rensa", "gaoya")  # engines that the project does not depend on
 def make_shingles(text: str) -> set[str]:
     words = re.findall(r"\w+", text.lower())
     return {" ".join(words[start : start + 5]) for start in range(max(1, len(words) - 4))}
-
-
-def jaccard(one: set[str], other: set[str]) -> float:
-    common = len(one & other)
-    return common / (len(one) + len(other) - common)
 
 
 class Corpus:
@@ -221,6 +195,10 @@ class Corpus:
             file.seek(self._starts[row])
             return make_shingles(file.readline().decode()[:-1].replace(LINE_END, "\n"))
 
+    def is_similar(self, one: int, other: int) -> bool:
+        first, second = self.read_shingles(one), self.read_shingles(other)
+        return len(first & second) / len(first | second) >= THRESHOLD
+
 
 def sample_pairs(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return all pairs, or a random sample if there are too many."""
@@ -231,12 +209,7 @@ def sample_pairs(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 def find_true_pairs(corpus: Corpus, documents: int, originals: dict[int, int]) -> list[tuple[int, int]]:
     """Return the pairs at or above the threshold. In a large corpus, only pair each mutation with its original."""
     if documents > ALL_PAIRS_UP_TO:
-        planted = sample_pairs(originals.items())
-        return [
-            pair
-            for pair in planted
-            if jaccard(corpus.read_shingles(pair[0]), corpus.read_shingles(pair[1])) >= THRESHOLD
-        ]
+        return [pair for pair in sample_pairs(originals.items()) if corpus.is_similar(*pair)]
     sets = [corpus.read_shingles(row) for row in range(documents)]
     holders: dict[str, list[int]] = {}
     for row, found in enumerate(sets):
@@ -275,18 +248,13 @@ def compare(documents: int, engines: Iterable[str]) -> Iterator[tuple[str, dict[
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             removed: Clusters = dict(found["removed"])
             inspected = sample_pairs(removed.items())
-            right = sum(
-                jaccard(corpus.read_shingles(row), corpus.read_shingles(kept)) >= THRESHOLD for row, kept in inspected
-            )
-            yield (
-                engine,
-                {
-                    "documents_per_cpu_second": documents / found["cpu_seconds"],
-                    "peak_mb": found["peak_mb"],
-                    "precision": right / len(inspected),
-                    "recall": sum(one in removed or other in removed for one, other in pairs) / len(pairs),
-                },
-            )
+            result = {
+                "documents_per_cpu_second": documents / found["cpu_seconds"],
+                "peak_mb": found["peak_mb"],
+                "precision": sum(corpus.is_similar(*pair) for pair in inspected) / len(inspected),
+                "recall": sum(one in removed or other in removed for one, other in pairs) / len(pairs),
+            }
+            yield engine, result
 
 
 def main() -> None:

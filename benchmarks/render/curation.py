@@ -7,8 +7,7 @@ from benchmarks.render.table import join_cells, render_table
 
 _DEEPCODER_ROWS = {"taco": 7436, "synthetic1": 16252, "livecodebench": 599}  # of its training set
 _DEDUP_ENGINES = {
-    "plain": "datasketch, a loop",
-    "bulk": "datasketch, in bulk",
+    "bulk": "datasketch",
     "rensa": "rensa",
     "gaoya": "gaoya",
     "ours": "curate-code",
