@@ -14,6 +14,7 @@ means. The usual interval, for comparison, is the mean +- Student's t times the 
 import random
 from collections.abc import Iterator, Sequence
 from itertools import product
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -81,14 +82,12 @@ def bound_mean(values: Values) -> Bounds:
 
 def check_vectorized(shares: Values, differences: Values, samples: int) -> None:
     """Compare the vectorized intervals of some rows with those of the product."""
+    solve_rates, bounds = bound_solve_rate(shares, samples), bound_difference(differences, samples)
     for row in range(5):
         counts = [(samples, round(share * samples)) for share in shares[row]]
-        ours = [bound[row] for bound in bound_solve_rate(shares, samples)]
-        assert np.allclose(ours, intervals.compute_solve_rate_interval(counts), atol=1e-9)
-        ours = [bound[row] for bound in bound_difference(differences, samples)]
-        assert np.allclose(
-            ours, intervals.compute_difference_interval(differences[row].tolist(), 1 / samples), atol=1e-9
-        )
+        assert np.allclose([bound[row] for bound in solve_rates], intervals.compute_solve_rate_interval(counts))
+        interval = intervals.compute_difference_interval(differences[row].tolist(), 1 / samples)
+        assert np.allclose([bound[row] for bound in bounds], interval)
 
 
 def draw_single(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
@@ -117,24 +116,10 @@ def measure_coverage(bounds: Bounds, truth: float) -> float:
     return float(((low - 1e-9 <= truth) & (truth <= high + 1e-9)).mean())
 
 
-def summarize(ours: Sequence[float], usual: Sequence[float]) -> dict[str, Any]:
-    return {
-        "settings": len(ours),
-        "mean": float(np.mean(ours)),
-        "min": min(ours),
-        "usual": {"min": min(usual)},
-    }
-
-
 def draw_outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[ProblemOutcomes]:
+    metadata, lengths, truncated = ProblemMetadata(), (0,) * samples, (False,) * samples
     return [
-        ProblemOutcomes(
-            str(number),
-            ProblemMetadata(),
-            tuple(rng.random() < rate for _ in range(samples)),
-            (0,) * samples,
-            (False,) * samples,
-        )
+        ProblemOutcomes(str(number), metadata, tuple(rng.random() < rate for _ in range(samples)), lengths, truncated)
         for number, rate in enumerate(rates)
     ]
 
@@ -157,26 +142,21 @@ def measure_false_share(skills: Sequence[float], problems: int, samples: int) ->
 def main() -> None:
     rng = np.random.default_rng(0)
     report: dict[str, Any] = {"single": {}, "paired": {}, "selection": {}}
+    kinds = (("single", draw_single, bound_solve_rate), ("paired", draw_paired, bound_difference))
     for problems, samples in product(PROBLEMS, SAMPLES):
-        found: dict[str, list[list[float]]] = {"single": [], "paired": []}
-        for mean, shares in draw_single(rng, problems, samples):
-            found["single"].append(
-                [measure_coverage(bound_solve_rate(shares, samples), mean), measure_coverage(bound_mean(shares), mean)]
-            )
-        for difference, values in draw_paired(rng, problems, samples):
-            found["paired"].append(
-                [
-                    measure_coverage(bound_difference(values, samples), difference),
-                    measure_coverage(bound_mean(values), difference),
-                ]
-            )
-            check_vectorized(shares, values, samples)
-        for kind, pairs in found.items():
-            report[kind].setdefault(str(problems), {})[str(samples)] = summarize(*zip(*pairs, strict=True))
-            print(kind, problems, samples, report[kind][str(problems)][str(samples)], flush=True)
+        last = []
+        for kind, draw, bound in kinds:
+            ours, usual = [], []
+            for truth, values in draw(rng, problems, samples):
+                ours.append(measure_coverage(bound(values, samples), truth))
+                usual.append(measure_coverage(bound_mean(values), truth))
+            last.append(values)
+            found = {"settings": len(ours), "mean": fmean(ours), "min": min(ours), "usual": {"min": min(usual)}}
+            report[kind].setdefault(str(problems), {})[str(samples)] = found
+            print(kind, problems, samples, found, flush=True)
+        check_vectorized(last[0], last[1], samples)
     for (name, skills), samples in product(SKILLS.items(), SAMPLES):
-        problems = 100 if samples == 1 else 30
-        share = measure_false_share(skills, problems, samples)
+        share = measure_false_share(skills, 100 if samples == 1 else 30, samples)
         report["selection"].setdefault(name, {})[str(samples)] = {"false": share}
         print(name, samples, share, flush=True)
     save_results("intervals", {"machine": describe_machine(), "repeats": REPEATS, **report})

@@ -9,7 +9,14 @@ import statistics
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
 from benchmarks.record import ROOT, describe_machine, save_results
+from train.swarm.broadcast.delta import apply_delta, make_delta
 
 LEARNING_RATES = (3e-7, 1e-6, 3e-6, 1e-5, 1e-4)
 _SIZES = {
@@ -29,11 +36,8 @@ def read_corpus() -> bytes:
     return b"".join(path.read_bytes() for path in files)
 
 
-def pretrain_model() -> tuple[Any, Any]:
+def pretrain_model() -> tuple[Any, Tensor]:
     """Return a model that has learned the text, and the text as a tensor."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
     torch.manual_seed(0)
     corpus = torch.frombuffer(bytearray(read_corpus()), dtype=torch.uint8).long()
     model: Any = Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **_SIZES))  # type: ignore
@@ -50,23 +54,19 @@ def pretrain_model() -> tuple[Any, Any]:
     return model, corpus
 
 
-def _sample_pieces(corpus: Any, n: int, length: int) -> Any:
-    import torch
-
+def _sample_pieces(corpus: Tensor, n: int, length: int) -> Tensor:
     starts = torch.randint(len(corpus) - length, (n,))
     return torch.stack([corpus[start : start + length] for start in starts.tolist()])
 
 
-def compute_rewards(completions_GT: Any) -> Any:
+def compute_rewards(completions_GT: Tensor) -> Tensor:
     """Return the share of lower-case letters and blanks in each answer, which is easy to learn."""
     letters = (completions_GT >= 97) & (completions_GT <= 122) | (completions_GT == 32)
     return letters.float().mean(-1)
 
 
-def train_versions(model: Any, corpus: Any, learning_rate: float) -> list[dict[str, Any]]:
+def train_versions(model: Any, corpus: Tensor, learning_rate: float) -> list[dict[str, Tensor]]:
     """Return successive versions of the weights in bfloat16."""
-    import torch
-
     model = deepcopy(model)
     torch.manual_seed(1)
     adam = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
@@ -92,17 +92,12 @@ def train_versions(model: Any, corpus: Any, learning_rate: float) -> list[dict[s
     return made
 
 
-def _copy_to_bfloat16(model: Any) -> dict[str, Any]:
+def _copy_to_bfloat16(model: Any) -> dict[str, Tensor]:
     return {name: tensor.detach().bfloat16().clone() for name, tensor in model.named_parameters()}
 
 
-def measure_delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, float]:
+def measure_delta(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, float]:
     """Return the size of the difference between two versions in the origin's encoding."""
-    import numpy as np
-    from safetensors.torch import save
-
-    from train.swarm.broadcast.delta import apply_delta, make_delta
-
     old, new = save(before), save(after)
     delta = make_delta(old, new)
     assert apply_delta(old, delta) == new
@@ -111,8 +106,6 @@ def measure_delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, fl
 
 
 def main() -> None:
-    import torch
-
     torch.set_num_threads(1)
     model, corpus = pretrain_model()
     found = {}
@@ -127,7 +120,6 @@ def main() -> None:
         "machine": describe_machine(),
         "weights": sum(parameter.numel() for parameter in model.parameters()),
         "updates_per_version": _UPDATES,
-        "versions": _VERSIONS,
         "whole_minutes_at_intellect_2": _LARGE_BYTES * 8 / _LARGE_BITS_PER_SECOND / 60,
         "learning_rates": found,
     }

@@ -20,12 +20,22 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import tokenizers
+import torch
+import transformers
 
 from benchmarks.record import describe_machine, save_results
 from benchmarks.tiny_training import VLLM_ON_CPU
 from train.asynchronous.messages import Lease
 from train.sampling.commitment import compute_commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
+from train.sampling.seeded_sampling import (
+    CommitmentRecorder,
+    generate_gumbel_tensor,
+    get_bfloat16_bits,
+    sample_tokens,
+)
+from train.sampling.vllm import VllmSampler
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
 from train.swarm.verification.thresholds import Thresholds
 from train.swarm.verification.verdicts import Distances, FloatArray, find_violations, pool_distances
@@ -56,10 +66,6 @@ class SamplingCase:
 
 def measure_costs() -> dict[str, float]:
     """Return the cost of commitments and noise, in microseconds per token on one thread, and bytes per token."""
-    import torch
-
-    from train.sampling.seeded_sampling import CommitmentRecorder, generate_gumbel_tensor, get_bfloat16_bits
-
     n_tokens, width = 1024, 5120
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     logprob = torch.tensor(-1.0)
@@ -99,8 +105,6 @@ def _quantize(weight: Any) -> Any:
 
 
 def _make_random_step(rate: float) -> Callable[[Any], Any]:
-    import torch
-
     generator = torch.Generator().manual_seed(5)
 
     def change(weight: Any) -> Any:
@@ -169,10 +173,6 @@ class Pair:
 
     def measure_gaps(self, leases: Sequence[Lease]) -> tuple[FloatArray, float]:
         """Return the gap between the best and the second best score at each token, and the mean of 1 - sum of p^2."""
-        import torch
-
-        from train.sampling.seeded_sampling import sample_tokens
-
         gaps, spread = [], []
         for lease, answers in zip(leases, self.sample(leases, SamplingCase("honest")), strict=True):
             for seed, answer in zip(lease.seeds, answers, strict=True):
@@ -233,8 +233,6 @@ def find_max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_complet
 
 def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
     """Return the error rates, undetectable changes and costs of vLLM against transformers in one precision."""
-    from train.sampling.vllm import VllmSampler
-
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
     pair = Pair(engine, VerifierModel(path, dtype), _load_weights(path))
     honest_case, calibration = SamplingCase("honest"), draw_leases(CALIBRATION_LEASES, 0)
@@ -261,19 +259,12 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
 
 
 def _load_weights(path: Path) -> list[tuple[str, Any]]:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     return [(name, weight.detach()) for name, weight in model.named_parameters()]
 
 
 def save_random_model(folder: Path) -> Path:
     """Save a random model whose predictions are neither certain nor uniform."""
-    import tokenizers
-    import torch
-    import transformers
-
     tokens = ["<end>", *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     make_tokenizer: Any = transformers.PreTrainedTokenizerFast
@@ -300,8 +291,6 @@ def save_random_model(folder: Path) -> Path:
 
 def main() -> None:
     os.environ.update(VLLM_ON_CPU)
-    import torch
-
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         path = save_random_model(Path(folder))
