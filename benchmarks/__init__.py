@@ -1,1 +1,1 @@
-"""Measurements of speed and of learning, with their results in docs/numbers.md. No test compares machines."""
+"""Benchmarks of speed and learning. docs/numbers.md shows their results."""

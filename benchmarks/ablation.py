@@ -45,7 +45,7 @@ _COLORS = ("#222222", "#1f5fa8", "#2a9d6f", "#c77d1a", "#b03a3a")  # by bound
 
 
 def train(objective: str, bound: int, seed: int) -> Path:
-    """Execute, resume or find a training run, and return its folder."""
+    """Train unless the run is complete, and return its folder."""
     folder = ROOT / "runs" / "ablation" / f"seed-{seed}" / f"{objective}-{bound}"
     if has_model(folder):
         return folder
@@ -66,7 +66,7 @@ def train(objective: str, bound: int, seed: int) -> Path:
     return folder
 
 
-def draw(results: dict[str, dict[str, dict[str, Curve]]]) -> None:
+def plot_results(results: dict[str, dict[str, dict[str, Curve]]]) -> None:
     figure = Figure(figsize=(9, 3.8))
     panels = figure.subplots(1, len(OBJECTIVES), sharey=True)
     for axes, (objective, by_bound) in zip(panels, results.items(), strict=True):
@@ -85,7 +85,7 @@ def main() -> None:
     for seed, bound, objective in product(SEEDS, STALENESS_BOUNDS, OBJECTIVES):
         results[objective][str(bound)][str(seed)] = read_pass_at_1_curve(train(objective, bound, seed))
     save_results("ablation", {"machine": describe_machine(), "steps": 50, "results": results})
-    draw(results)
+    plot_results(results)
 
 
 if __name__ == "__main__":

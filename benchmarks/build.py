@@ -1,9 +1,9 @@
-"""Whole builds by the command:  python -m benchmarks.build [rows] [programs] [--raw FOLDER]     # default: both
+"""Speed, memory and disk use of builds:  python -m benchmarks.build [rows] [programs] [--raw FOLDER]   # default: both
 
 rows      100,000 and 1,000,000 synthetic rows without solutions, on one core and on all. Memory is the peak of resident
           pages, mapped files included, summed over all processes and sampled five times a second.
 programs  The sample in examples/, or the folders taco, synthetic1 and livecodebench in FOLDER. The ratio is wall time /
-          (CPU time of the programs / cores): 1 for a build that only executes programs on all cores.
+          (CPU time of the programs / cores). It is 1 for a build that only executes programs, on all cores.
 """
 
 import argparse
@@ -41,7 +41,7 @@ outputs = "outputs"
 """
 
 
-def draw_rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
+def generate_rows(count: int, *, seed: int = 0) -> Iterator[dict[str, Any]]:
     rng = random.Random(seed)
     vocabulary = ["".join(rng.choices("etaoinshrdlucmfwyp", k=rng.randint(2, 9))) for _ in range(20_000)]
     weights = list(accumulate(1 / (rank + 3) for rank in range(len(vocabulary))))
@@ -73,7 +73,7 @@ def write_raw(folder: Path, content: Iterator[dict[str, Any]]) -> Path:
 
 
 def run_build(sources: Sequence[str], out: Path, *options: str, cores: Collection[int] | None = None) -> dict[str, Any]:
-    """Run the command on these cores. Return its time, its rows, and the peaks of its memory and its folder."""
+    """Run `curate build-dataset` on these cores, and return its rows, time, and peaks of memory and disk use."""
     arguments = [argument for source in sources for argument in ("--source", source)]
     command = [sys.executable, "-c", "from cli import main; main()", "build-dataset", *arguments, "--out", str(out)]
     started = time.perf_counter()
@@ -124,7 +124,7 @@ def measure_rows() -> list[dict[str, Any]]:
     cores = sorted(os.sched_getaffinity(0))
     for count in ROW_COUNTS:
         with tempfile.TemporaryDirectory() as folder:
-            mapping = write_raw(Path(folder) / "raw", draw_rows(count))
+            mapping = write_raw(Path(folder) / "raw", generate_rows(count))
             for n_cores in sorted({1, len(cores)}):
                 options = ("--no-reference", "keep", "--workers", str(n_cores))
                 out = Path(folder) / f"out-{n_cores}"

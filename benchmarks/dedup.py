@@ -4,11 +4,11 @@
     python -m benchmarks.dedup [--documents N ...] [--only ENGINE ...]     # default: 5000 and 100000, all engines
 
 Each engine runs in its own process on the same file, and takes texts in order: a row that matches a kept one is removed
-as its duplicate. The corpora are synthetic statements of words with Zipf frequencies, two fifths of them
-mutations of others. Rates are per second of CPU time, of all threads together. True pairs have enough
-common shingles: of all pairs in up to 5,000 documents, above that of each mutation and its original.
+as its duplicate. The corpora are synthetic statements of words with Zipf frequencies, two fifths of them mutations of
+others. Rates are per second of CPU time, of all threads together. The true pairs have a Jaccard similarity of at least
+0.7. In a corpus of more than 5,000 documents, only pairs of a mutation and its original are compared.
 
-    recall     share of the pairs with Jaccard similarity >= 0.7 of which at least one row is removed
+    recall     share of the true pairs of which at least one row is removed
     precision  share of the removed rows with Jaccard similarity >= 0.7 to the row kept instead
 
 Of more than 50,000 pairs or removed rows, a random sample of 50,000 is compared.
@@ -36,7 +36,7 @@ ALL_PAIRS_UP_TO = 5_000
 MAX_INSPECTED = 50_000
 LINE_END = "\x1e"  # replaces the line ends of a document, which is a line of the corpus file
 
-Clusters = dict[int, int]  # removed row -> the row of which it is a duplicate
+Clusters = dict[int, int]  # kept row by removed row
 
 
 def write_corpus(path: Path, documents: int, *, seed: int = 0) -> dict[int, int]:
@@ -174,7 +174,7 @@ ENGINES = {
     "gaoya": remove_with_gaoya,
     "ours": remove_with_curate,
 }
-_PACKAGES = ("rensa", "gaoya")  # engines that the project does not depend on
+_PACKAGES = ("rensa", "gaoya")  # not dependencies of the project
 
 
 def make_shingles(text: str) -> set[str]:
@@ -207,7 +207,7 @@ def sample_pairs(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def find_true_pairs(corpus: Corpus, documents: int, originals: dict[int, int]) -> list[tuple[int, int]]:
-    """Return the pairs at or above the threshold. In a large corpus, only pair each mutation with its original."""
+    """Return the true pairs, or a sample of them in a large corpus."""
     if documents > ALL_PAIRS_UP_TO:
         return [pair for pair in sample_pairs(originals.items()) if corpus.is_similar(*pair)]
     sets = [corpus.read_shingles(row) for row in range(documents)]
@@ -271,7 +271,7 @@ def main() -> None:
         for engine, result in compare(documents, chosen.only):
             print(documents, engine, result)
             results.setdefault(str(documents), {})[engine] = {**result, "machine": describe_machine()}
-            save_results("dedup", results)  # after each engine: a million documents take the slowest one hours
+            save_results("dedup", results)  # after each engine, since a million documents take the slowest one hours
 
 
 if __name__ == "__main__":

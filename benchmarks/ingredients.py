@@ -25,7 +25,7 @@ SEEDS = (0, 1, 2)
 BASELINE = "baseline"
 ROOMY = ("stages.0.max_tokens=96",)
 BAND = f"data.dataset={RUNS / 'band'}"
-# Changed settings, by the name of the length limit and the name of the run.
+# Changed settings by length limit and name of the run.
 VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
     "tight": {
         BASELINE: (),
@@ -50,7 +50,7 @@ VARIANTS: dict[str, dict[str, tuple[str, ...]]] = {
         "problems within the solve-rate band": (BAND,),
     },
 }
-PLOT_LABELS = {  # of the tight runs in the figure
+PLOT_LABELS = {  # of the plotted runs, which are tight
     BASELINE: "truncated completions excluded from the loss",
     "truncated completions count": "truncated completions count like all others",
     "truncated completions unknown": "truncated completions excluded from both",
@@ -65,7 +65,7 @@ def run_command(*command: str) -> None:
 
 
 def train(trial: tuple[int, str, str]) -> Path:
-    """Execute, resume or find the run of a seed, limit and name, and return its folder.
+    """Train unless the run of this seed, length limit and name is complete, and return its folder.
 
     A collapse ends the run with an error, and is a result. Raises CalledProcessError for other failures.
     """

@@ -1,4 +1,4 @@
-"""Coverage of the intervals of evaluations, and rate of false significance:  python -m benchmarks.intervals
+"""Coverage of confidence intervals, and the rate of false significant differences:  python -m benchmarks.intervals
 
 Solve rates of synthetic problems have Beta distributions. Their unevenness, the correlation of two samples of one
 problem, goes from 0 (equal rates) to 1 (always or never solved). Each setting has a mean rate, an unevenness
@@ -46,7 +46,7 @@ Values = NDArray[np.float64]  # a row for each evaluation, a column for each pro
 Bounds = tuple[Values, Values]
 
 
-def draw_solve_rates(rng: np.random.Generator, mean: float, unevenness: float, shape: tuple[int, int]) -> Values:
+def sample_solve_rates(rng: np.random.Generator, mean: float, unevenness: float, shape: tuple[int, int]) -> Values:
     if unevenness in (0, 1):
         return np.full(shape, mean) if unevenness == 0 else (rng.random(shape) < mean).astype(float)
     weight = 1 / unevenness - 1
@@ -54,7 +54,7 @@ def draw_solve_rates(rng: np.random.Generator, mean: float, unevenness: float, s
 
 
 def bound_solve_rate(shares: Values, samples: int) -> Bounds:
-    """Return intervals.compute_solve_rate_interval of each row."""
+    """Vectorize intervals.compute_solve_rate_interval over rows."""
     problems = shares.shape[1]
     mean, variance = shares.mean(1), shares.var(1, ddof=1) + intervals.UNSEEN_VARIANCE / problems
     n = np.clip(problems * mean * (1 - mean) / variance, problems - 1, problems * samples)
@@ -64,7 +64,7 @@ def bound_solve_rate(shares: Values, samples: int) -> Bounds:
 
 
 def bound_difference(differences: Values, samples: int) -> Bounds:
-    """Return intervals.compute_difference_interval of each row."""
+    """Vectorize intervals.compute_difference_interval over rows."""
     problems = differences.shape[1] + 2
     squares, unseen = (differences**2).sum(1), intervals.UNSEEN_DIFFERENCE
     unit = np.maximum(1 / samples, (squares + unseen) / (np.abs(differences).sum(1) + unseen))
@@ -81,7 +81,7 @@ def bound_mean(values: Values) -> Bounds:
 
 
 def check_vectorized(shares: Values, differences: Values, samples: int) -> None:
-    """Compare the vectorized intervals of some rows with those of the product."""
+    """Raise AssertionError if a vectorized interval differs from that of `intervals`, in some rows."""
     solve_rates, bounds = bound_solve_rate(shares, samples), bound_difference(differences, samples)
     for row in range(5):
         counts = [(samples, round(share * samples)) for share in shares[row]]
@@ -90,20 +90,20 @@ def check_vectorized(shares: Values, differences: Values, samples: int) -> None:
         assert np.allclose([bound[row] for bound in bounds], interval)
 
 
-def draw_single(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
+def sample_single(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
     """Yield the true mean and the shares of right samples, for each setting."""
     for mean, unevenness in product(MEANS, UNEVENNESS if samples > 1 else (0.0,)):
-        rates = draw_solve_rates(rng, mean, unevenness, (REPEATS, problems))
+        rates = sample_solve_rates(rng, mean, unevenness, (REPEATS, problems))
         yield mean, rng.binomial(samples, rates) / samples
 
 
-def draw_paired(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
+def sample_paired(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
     """Yield the true difference and the differences of shares, for each setting."""
     for mean, size, unevenness, is_related in product(PAIRED_MEANS, DIFFERENCES, PAIRED_UNEVENNESS, (True, False)):
         other = mean + size if mean + size < 1 else mean - size
-        first = draw_solve_rates(rng, mean, unevenness, (REPEATS, problems))
+        first = sample_solve_rates(rng, mean, unevenness, (REPEATS, problems))
         if not is_related:
-            second = draw_solve_rates(rng, other, unevenness, (REPEATS, problems))
+            second = sample_solve_rates(rng, other, unevenness, (REPEATS, problems))
         elif other >= mean:
             second = first + (other - mean) / (1 - mean) * (1 - first)
         else:
@@ -116,7 +116,7 @@ def measure_coverage(bounds: Bounds, truth: float) -> float:
     return float(((low - 1e-9 <= truth) & (truth <= high + 1e-9)).mean())
 
 
-def draw_outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[ProblemOutcomes]:
+def sample_outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> list[ProblemOutcomes]:
     metadata, lengths, truncated = ProblemMetadata(), (0,) * samples, (False,) * samples
     return [
         ProblemOutcomes(str(number), metadata, tuple(rng.random() < rate for _ in range(samples)), lengths, truncated)
@@ -125,12 +125,12 @@ def draw_outcomes(rng: random.Random, rates: Sequence[float], samples: int) -> l
 
 
 def measure_false_share(skills: Sequence[float], problems: int, samples: int) -> float:
-    """Return how often one of equally good models is significantly worse than the one ranked first."""
+    """Return the share of comparisons that rank an equally good model significantly below the first one."""
     rng, n_false = random.Random(0), 0
     for _ in range(REPEATS // 4):
         hardness = [rng.betavariate(1 / 3, 1 / 3) - 0.5 for _ in range(problems)]  # an unevenness of 0.6
         models = {
-            str(number): draw_outcomes(rng, [min(1, max(0, skill + offset)) for offset in hardness], samples)
+            str(number): sample_outcomes(rng, [min(1, max(0, skill + offset)) for offset in hardness], samples)
             for number, skill in enumerate(skills)
         }
         found = compare_with_reference(find_best_model(models), models, is_selected=True)
@@ -142,7 +142,7 @@ def measure_false_share(skills: Sequence[float], problems: int, samples: int) ->
 def main() -> None:
     rng = np.random.default_rng(0)
     report: dict[str, Any] = {"single": {}, "paired": {}, "selection": {}}
-    kinds = (("single", draw_single, bound_solve_rate), ("paired", draw_paired, bound_difference))
+    kinds = (("single", sample_single, bound_solve_rate), ("paired", sample_paired, bound_difference))
     for problems, samples in product(PROBLEMS, SAMPLES):
         last = []
         for kind, draw, bound in kinds:

@@ -1,7 +1,7 @@
 """The effect of `curate train` on a tiny model's pass@1 on held-out problems:  python -m benchmarks.learn
 
-It executes what is missing of examples/learn/run.sh for two seeds, each with a run with plain GRPO and one with random
-rewards for comparison. The benchmark also writes docs/learn.svg.
+examples/learn/run.sh, which skips finished parts, trains with two seeds. For comparison, each seed also has a run with
+plain GRPO and one with random rewards. The benchmark also writes docs/learn.svg.
 """
 
 import json
@@ -20,7 +20,7 @@ _COLORS = {"grpo_plus": "#1f5fa8", "grpo": "#c77d1a", "random": "#888888"}
 
 
 def run_seed(seed: str) -> dict[str, float]:
-    """Execute the missing runs. Return the seconds of `make learn`, without comparisons; empty if a run existed."""
+    """Train with one seed. Return the seconds of `make learn`, without comparisons; empty if a run existed."""
     is_new = not (LEARN / f"seed-{seed}").exists()
     began = time.monotonic()
     subprocess.run(["examples/learn/run.sh", seed], cwd=ROOT, check=True)
@@ -38,7 +38,7 @@ def read_evaluations(seed: str) -> dict[str, float]:
     return found
 
 
-def draw(curves: dict[str, dict[str, Curve]]) -> None:
+def plot_results(curves: dict[str, dict[str, Curve]]) -> None:
     figure = Figure(figsize=(7, 3.8))
     axes = figure.subplots()
     for name, by_seed in curves.items():
@@ -57,7 +57,7 @@ def main() -> None:
     }
     models = {seed: read_evaluations(seed) for seed in SEEDS}
     save_results("learn", {"machine": describe_machine(), "seconds": seconds, "curves": curves, "models": models})
-    draw(curves)
+    plot_results(curves)
 
 
 if __name__ == "__main__":

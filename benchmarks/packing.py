@@ -1,4 +1,4 @@
-"""Micro-batches packed to a token budget, or of a fixed number of sequences, counted:  python -m benchmarks.packing
+"""Passes and tokens of micro-batches, packed or of a fixed number of sequences:  python -m benchmarks.packing
 
 AReaL (arXiv:2505.24298) compares its dynamic micro-batches with fixed ones, which must fit into memory even if all of
 their sequences have the longest length. Lengths are log-normal with sigma 0.9, as in asynchrony/simulated.py. The

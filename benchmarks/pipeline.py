@@ -1,7 +1,7 @@
-"""The gain of pipelining in the product's own loop, with stages that sleep:  python -m benchmarks.pipeline
+"""The gain of pipelining in the training loop, with stages that sleep:  python -m benchmarks.pipeline
 
 Sampling, scoring and training sleep in the proportions that DeepCoder's authors report: 180 s of sampling, 140 s of
-code rewards, and somewhat less than sampling for training. A batch has 256 completions, most of them short and a few
+code rewards, and somewhat less for training than for sampling. A batch has 256 completions, most of them short and some
 very long; each is scored when it is finished, four at a time. Batches, threads, their order and the timeline are real.
 "stages" is sync without overlap: completions arrive only when all are finished. "math" has rewards that take no time.
 The benchmark also writes docs/timeline.svg.
@@ -42,12 +42,12 @@ PIPELINES = ("sync", "minibatch", "one-off")
 class Sampler:
     """A sampler whose completions finish one after another, the last one after SAMPLE seconds.
 
-    at_end: return all completions when the last one is finished
+    is_delayed: yield all completions when the last one is finished
     """
 
-    def __init__(self, *, at_end: bool) -> None:
+    def __init__(self, *, is_delayed: bool) -> None:
         self._version = 0
-        self._at_end = at_end
+        self._is_delayed = is_delayed
 
     def sample(self, prompts: Any, sampling: Any) -> Iterator[tuple[int, SampledCompletion]]:
         batch = list(prompts)
@@ -56,7 +56,7 @@ class Sampler:
         ends[-1] = 1.0
         if len(batch) <= 4:  # the probe
             ends = [0.0] * len(batch)
-        if self._at_end:
+        if self._is_delayed:
             ends = [ends[-1]] * len(ends)
         began = time.monotonic()
         for index, end in enumerate(ends):
@@ -153,7 +153,7 @@ def measure(name: str, run: Path, reward: Callable[[Completion, Task], Reward]) 
             prompts, settings, NullJournal(), submit=rewards.submit, decode=lambda tokens: str(tokens[0])
         )
         pipeline = LockstepPipeline(
-            config, controller, Sampler(at_end=name == STAGES), learner, prompts, clock, step=0, share=1.0
+            config, controller, Sampler(is_delayed=name == STAGES), learner, prompts, clock, step=0, share=1.0
         )
         Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
     # The first and the last step of a one-off run overlap with no other step.

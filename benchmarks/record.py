@@ -4,11 +4,9 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -36,14 +34,3 @@ def describe_machine() -> str:
         f"{cores} cores of {model}, Linux {platform.release().split('-')[0]},"
         f" Python {platform.python_version()}, {datetime.date.today()}"
     )
-
-
-def compute_percentile_ms(seconds: Sequence[float], percent: int) -> float:
-    """Return a percentile in milliseconds."""
-    return sorted(seconds)[percent * (len(seconds) - 1) // 100] * 1e3
-
-
-def read_cpu_seconds(process: psutil.Process) -> float:
-    """Return the CPU seconds of a process, without its children."""
-    times = process.cpu_times()
-    return times.user + times.system

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.record import compute_percentile_ms, describe_machine, save_results
+from benchmarks.record import describe_machine, save_results
 from sandbox import Case, Program, Sandbox, Suite
 
 ROUNDS = 20
@@ -121,6 +121,10 @@ def measure_idle_memory() -> dict[str, float]:
     }
     supervisor.communicate("\n")
     return sizes
+
+
+def compute_percentile_ms(seconds: list[float], percent: int) -> float:
+    return sorted(seconds)[percent * (len(seconds) - 1) // 100] * 1e3
 
 
 def main() -> None:

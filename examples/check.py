@@ -56,7 +56,7 @@ def judge_all(sample: Sample) -> dict[Solution, str]:
 
 
 def decide(sample: Sample, text: str, verdicts: dict[Solution, str]) -> str:
-    """Return `keep`, or the first reason for rejection in the order of the pipeline other than duplicates."""
+    """Return `keep`, or the reason of the first stage that rejects the sample, without deduplication."""
     gold = [verdicts[solution] for solution in sample.public_solutions]
     has_references = sample.source != "livecodebench"
     distinct = {json.dumps(test) for test in sample.tests}

@@ -120,7 +120,7 @@ def list_inputs(code: str) -> tuple[Any, ...]:
 
 
 def read_samples() -> dict[str, Sample]:
-    """Return every sample with its tests by key, in the order of sources and file names."""
+    """Return all samples with their tests, by key, in the order of sources and file names."""
     paths = [path for source in RENDERERS for path in sorted((PROBLEMS / source).glob("*.md"))]
     samples = {sample.key: sample for sample in map(read_sample, paths)}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -445,7 +445,7 @@ def format_json_lines(rows: list[dict[str, Any]]) -> str:
 
 
 def decompress_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a LiveCodeBench row with its private tests decompressed: versions of zlib compress differently."""
+    """Decompress the private tests of a LiveCodeBench row, because versions of zlib compress differently."""
     private = row["private_test_cases"]
     packed = b"" if private.startswith("[") else zlib.decompress(base64.b64decode(private))
     return row | {"private_test_cases": packed or private}

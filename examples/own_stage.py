@@ -1,4 +1,4 @@
-"""A dataset with a custom stage, which rejects problems with too long statements.
+"""A dataset with a custom stage, which rejects problems with long statements.
 
     python examples/own_stage.py --max-words 200 --out short        (examples/raw/taco is the source)
 

@@ -1,4 +1,4 @@
-"""Two reward functions for `curate probe`: a naive one, and one without its holes."""
+"""Two reward functions for `curate probe`: a naive one that programs can deceive, and a sound one."""
 
 import json
 import re

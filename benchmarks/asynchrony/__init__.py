@@ -1,1 +1,1 @@
-"""The gain of asynchronous training: simulated on 8 to 512 GPUs, real on two cores, and against AReaL."""
+"""The gain of asynchronous training: measured on two cores, simulated on 8 to 512 GPUs, and published by AReaL."""

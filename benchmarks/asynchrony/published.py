@@ -1,7 +1,7 @@
 """AReaL's published speeds compared with the simulation of `curate plan`:  python -m benchmarks.asynchrony.published
 
 The runs are those of table 1 (arXiv:2505.24298). Batches have 512 x 16 completions of at most 27,648 tokens in 4
-minibatches. A quarter of the H800 trains. The staleness bound is 8 for mathematics and 4 for code. The lengths of
+minibatches. A quarter of the H800 GPUs train. The staleness bound is 8 for mathematics and 4 for code. The lengths of
 completions are not published. Table 1 (590 s) and figure 5c (128,700 tokens/s) give 9,270 tokens for the 1.5B, prompts
 included; this is assumed for mathematics, and 12,000 for code.
 """
@@ -23,9 +23,9 @@ _AREAL = {
 
 
 def simulate_areal(name: str) -> dict[str, Any]:
-    """Return table 1 of AReaL and the simulated seconds of a step, synchronous and asynchronous.
+    """Return the published and the simulated seconds of a step, synchronous and asynchronous.
 
-    In an asynchronous run, a quarter of the GPUs trains; in a synchronous one, all GPUs sample and train in turn.
+    In an asynchronous run, a quarter of the GPUs train; in a synchronous one, all GPUs sample and train in turn.
     """
     gpus, tensor_parallel, mean, bound, steps, *hours = _AREAL[name]
     model = load_qwen2_5_size(name, minibatches=4)

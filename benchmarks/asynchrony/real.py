@@ -6,7 +6,7 @@ The engine sleeps SLEEP_SECONDS after each step, so it is the bottleneck, as wit
 on the learner's core. The simulation uses the speeds of engine and learner in the synchronous run, and the lengths of
 completions in an asynchronous run. Step times are means, because rare long completions stall a pipeline.
 
-Engines keep sampling while a run evaluates. So each mode has two runs: one with evaluations measures the steps until
+Engines keep sampling while a run is_evaluated. So each mode has two runs: one with evaluations measures the steps until
 pass@1 reaches GOAL, and one without them measures the time of a step.
 """
 
@@ -69,12 +69,12 @@ class RecordedLengths:
         return next(self._lengths)
 
 
-def train(name: str, mode: TrainingMode, *, evaluates: bool) -> Path:
+def train(name: str, mode: TrainingMode, *, is_evaluated: bool) -> Path:
     """Run or resume a training run, and return its folder."""
-    folder = RUNS / (f"{name}-evaluated" if evaluates else name)
+    folder = RUNS / (f"{name}-evaluated" if is_evaluated else name)
     settings = [
         *make_seed_settings(0),
-        f"evaluation.dataset={LEARN / 'data' / 'held_out' if evaluates else ''}",
+        f"evaluation.dataset={LEARN / 'data' / 'held_out' if is_evaluated else ''}",
         "evaluation.every_steps=5",
         f"run.steps={STEPS}",
         "run.keep_journal=true",
@@ -141,7 +141,7 @@ def read_step_means(folder: Path) -> dict[str, float]:
 
 
 def read_part_seconds(folder: Path) -> dict[str, list[float]]:
-    """Return the seconds of each part of a synchronous run's steps, by part."""
+    """Return the durations of each part of a synchronous run's steps, such as `sample`."""
     seconds: dict[str, list[float]] = {}
     for line in read_json_lines(folder / TIMELINE):
         if line["step"] > _WARM_UP_STEPS:
@@ -150,7 +150,7 @@ def read_part_seconds(folder: Path) -> dict[str, list[float]]:
 
 
 def read_completion_lengths(folder: Path) -> list[int]:
-    """Return the tokens of each completion of an asynchronous run, in the order of dispatch."""
+    """Return the number of tokens of each completion of an asynchronous run, in the order of dispatch."""
     by_group: dict[int, list[int]] = {}
     for event in read_events(folder / FOLDER):
         if isinstance(event, ResultReceived):
@@ -170,7 +170,7 @@ def calibrate(folder: Path) -> tuple[Workload, Layout]:
         RecordedLengths(read_completion_lengths(RUNS / _RECORDED)),  # type: ignore[arg-type]
         reward_seconds=(0.5 * latency, latency, 2 * latency),
     )
-    # The engine makes as many steps as the longest completion has tokens. The fit has a cost per step and per token.
+    # The engine makes as many steps as the longest completion has tokens. Fit a cost per step and a cost per token.
     counts = [
         (step["completions/max_length"], step["completions/mean_length"] * PROMPTS * COMPLETIONS) for step in steps
     ]
@@ -183,7 +183,7 @@ def main() -> None:
     real: dict[str, Any] = {"machine": describe_machine(), "sleep_seconds": SLEEP_SECONDS, "goal": GOAL, "runs": {}}
     for name, mode in _MODES.items():
         began = time.monotonic()
-        folders = [train(name, mode, evaluates=evaluates) for evaluates in (False, True)]
+        folders = [train(name, mode, is_evaluated=is_evaluated) for is_evaluated in (False, True)]
         run, goal = read_step_means(folders[0]), find_steps_to_goal(folders[1])
         seconds = goal and round(goal * run["step_seconds"], 1)
         real["runs"][name] = {"seconds_to_goal": seconds, "steps_to_goal": goal, **run}

@@ -1,6 +1,6 @@
 """The speed of each pipeline on 8 to 512 GPUs, simulated as `curate plan` does.
 
-    python -m benchmarks.asynchrony.simulated     # some minutes on one core; finished parts are kept
+    python -m benchmarks.asynchrony.simulated     # some minutes on one core; skips simulations that have results
 
 Batches have 128 x 16 completions of at most 32K tokens, on average 9,000 for the 1.5B and 12,000 for the 14B. Engines
 of the 14B have two GPUs. Lengths are log-normal with sigma 0.9: AReaL (arXiv:2505.24298) and DeepCoder describe a heavy

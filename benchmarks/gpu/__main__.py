@@ -27,7 +27,7 @@ SECONDS = {
 GPUS = {"ranks": 2, "transfer": 2}  # all others need one
 _MIN_SECONDS = 20  # with less time left, a check is skipped
 _CPU_FACTOR = 10  # multiple of the time limits on CPUs
-_TAIL_LINES = 12  # of a check's output
+_TAIL_LINES = 12  # last lines of a failed check's output
 
 
 class CheckEnd(NamedTuple):
@@ -39,15 +39,15 @@ class CheckEnd(NamedTuple):
 
     @property
     def failure(self) -> str:
-        """The reason of missing figures."""
+        """The reason for missing figures."""
         how = f"status {self.status}" if self.status is not None else f"its time was over after {self.seconds:.0f} s"
         return f"not measured: {how}"
 
 
-def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Callable[[str, Value], None]) -> CheckEnd:
+def run_check(command: Sequence[str], seconds: float, on_cpu: bool, report: Callable[[str, Value], None]) -> CheckEnd:
     """Run a check in a new process group, and kill the group at the time limit.
 
-    figure: called with the name and the value of each printed figure
+    report: called with the name and the value of each printed figure
     """
     began, tail = time.monotonic(), deque[str](maxlen=_TAIL_LINES)
     process = subprocess.Popen(
@@ -60,7 +60,7 @@ def run_check(command: Sequence[str], seconds: float, on_cpu: bool, figure: Call
         with process.stdout as lines:
             for line in lines:
                 if line.startswith(MARK):
-                    figure(*json.loads(line.removeprefix(MARK)))
+                    report(*json.loads(line.removeprefix(MARK)))
                 elif line.strip():
                     tail.append(line.rstrip())
 

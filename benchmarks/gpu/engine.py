@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu.learner import ENGINE, GIB, LEARNER, plan_memory
-from benchmarks.gpu.setup import CheckEnvironment, draw_token_ids, make_sequence, open_learner, time_call, update
+from benchmarks.gpu.setup import CheckEnvironment, make_sequence, open_learner, sample_token_ids, time_call, update
 from train.learning.learner import Learner
 from train.learning.policy import load_hf_config
 from train.learning.sequences import TrainingSequence
@@ -83,7 +83,7 @@ class Pair:
     def __init__(self, check: CheckEnvironment, learner: Learner, sampler: SamplerThread, engine: VllmSampler) -> None:
         self.check, self.learner, self.sampler, self.engine = check, learner, sampler, engine
         rng, sizes = random.Random(0), check.sizes
-        self.prompts = [draw_token_ids(rng, sizes.shape, sizes.prompt_tokens // 2) for _ in range(sizes.groups)]
+        self.prompts = [sample_token_ids(rng, sizes.shape, sizes.prompt_tokens // 2) for _ in range(sizes.groups)]
 
     def sample(self) -> tuple[float, list[SampledCompletion]]:
         """Return tokens per second, and all completions of the prompts."""
@@ -107,16 +107,16 @@ class Pair:
         by_learner = self.learner.compute_logprobs(sequences, temperature=1.0)
         return Probe(tuple(self.prompts), tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
-    def take_turns(self, batch: Sequence[TrainingSequence], used: int, may_keep: float) -> None:
+    def take_turns(self, batch: Sequence[TrainingSequence], engine_bytes: int, planned_sleeping_bytes: float) -> None:
         """Put the engine to sleep during an update, and wake it with the new weights.
 
-        used      bytes that the engine allocated at its start
-        may_keep  planned bytes of a sleeping engine
+        engine_bytes            allocated by the engine at its start
+        planned_sleeping_bytes  of a sleeping engine, by the plan
         """
         on_cpu, before = self.check.on_cpu, measure_free_bytes()
         self.sampler.sleep()
         lent = measure_free_bytes() - before
-        kept = (used - lent) / may_keep
+        kept = (engine_bytes - lent) / planned_sleeping_bytes
         self.check.report(lent_gib=None if on_cpu else lent / GIB, sleeping_of_plan=None if on_cpu else kept)
         update(self.learner, batch)
         probe = self.make_probe()
@@ -124,10 +124,10 @@ class Pair:
         self.check.report(wake_seconds=seconds, woken_parity=self.measure_parity(2))
         self.check.report(not_regained_gib=None if on_cpu else (before - measure_free_bytes()) / GIB)
 
-    def train_while_sampling(self, batch: Sequence[TrainingSequence], alone: float) -> None:
+    def train_while_sampling(self, batch: Sequence[TrainingSequence], rate_alone: float) -> None:
         """Make updates while the engine samples, as in one-off.
 
-        alone: tokens per second without updates
+        rate_alone: tokens per second of the engine without concurrent updates
         """
         seconds, _ = time_call(lambda: update(self.learner, batch))
         speeds: list[float] = []
@@ -137,7 +137,7 @@ class Pair:
         while sampling.is_alive():
             time_call(lambda: update(self.learner, batch))
             n_updates += 1
-        kept = speeds[0] / alone, n_updates * seconds / (time.monotonic() - began)
+        kept = speeds[0] / rate_alone, n_updates * seconds / (time.monotonic() - began)
         self.check.report(sampling_kept=kept[0], training_kept=kept[1], overlap_gain=sum(kept))
 
     def load_in_flight(self) -> None:
@@ -175,7 +175,7 @@ class Pair:
 
 
 def _add_noise(weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weights with normal noise of their own standard deviation."""
+    """Add normal noise to each weight, with the weight's standard deviation."""
     for name, weight in weights:
         yield name, weight + weight.std() * torch.randn_like(weight)
 

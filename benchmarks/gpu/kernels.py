@@ -12,9 +12,10 @@ from benchmarks.gpu.setup import SMALL, CheckEnvironment, make_model, make_small
 from train.learning.attention import packed_attention
 from train.learning.logprob import compute_logprob_and_entropy
 
-LENGTHS = ((300, 17, 1, 250), (1, 40), (513,), (64, 128, 128))  # of prompts, each with its answers
-HEADS, KEY_HEADS, WIDTH = 12, 2, 128  # of the 1.5B
-TOKENS, HIDDEN, WORDS = 1100, 128, 1024  # of a head, with more tokens than a chunk
+# Tokens of each prompt, followed by those of its completions.
+LENGTHS = ((300, 17, 1, 250), (1, 40), (513,), (64, 128, 128))
+HEADS, KEY_HEADS, WIDTH = 12, 2, 128  # attention of the 1.5B
+TOKENS, HIDDEN, WORDS = 1100, 128, 1024  # shape of the logits; more tokens than a chunk
 
 
 def main(check: CheckEnvironment) -> None:

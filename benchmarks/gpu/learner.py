@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import psutil
 import torch
 
-from benchmarks.gpu.setup import CheckEnvironment, draw_token_ids, make_sequence, open_learner, time_call, update
+from benchmarks.gpu.setup import CheckEnvironment, make_sequence, open_learner, sample_token_ids, time_call, update
 from train.config import Config
 from train.learning.flops import count_forward_flops, count_training_flops
 from train.learning.learner import Learner
@@ -17,8 +17,8 @@ from train.run.step_metrics import get_peak_flops
 
 ROWS = (1, 1, 8, 8)  # completions in each row
 GIB = 2**30
-LEARNER, ENGINE, HOST = "each of 1 GPUs", "engine on that GPU", "first machine"  # roles in a plan
-_NOT_OF_LEARNER = ("overhead", "sleeping engine")  # purposes of LEARNER outside torch's memory
+LEARNER, ENGINE, HOST = "each of 1 GPUs", "engine on that GPU", "first machine"  # scopes in a memory plan
+_NOT_OF_LEARNER = ("overhead", "sleeping engine")  # purposes in the scope LEARNER that torch does not allocate
 
 
 def main(check: CheckEnvironment) -> None:
@@ -29,7 +29,7 @@ def main(check: CheckEnvironment) -> None:
     lengths = [(sizes.prompt_tokens, [(sizes.row_tokens - sizes.prompt_tokens) // n] * n) for n in ROWS]
     n_tokens = sum(prompt + sum(answers) for prompt, answers in lengths)
     with check.catch_errors():
-        learner.compute_logprobs(batch[:1])  # selects kernels
+        learner.compute_logprobs(batch[:1])  # warm-up, which selects kernels
         seconds, by_learner = time_call(lambda: learner.compute_logprobs(batch))
         check.report(forward_tokens_per_second=n_tokens / seconds)
         pairs = zip(batch, by_learner, strict=True)
@@ -63,9 +63,9 @@ def make_full_rows(check: CheckEnvironment, rows: Sequence[int]) -> list[Trainin
     """
     rng, sizes, made = random.Random(0), check.sizes, []
     for n_completions in rows:
-        prompt = draw_token_ids(rng, sizes.shape, sizes.prompt_tokens)
+        prompt = sample_token_ids(rng, sizes.shape, sizes.prompt_tokens)
         answers = (
-            draw_token_ids(rng, sizes.shape, (sizes.row_tokens - len(prompt)) // n_completions)
+            sample_token_ids(rng, sizes.shape, (sizes.row_tokens - len(prompt)) // n_completions)
             for _ in range(n_completions)
         )
         made += [make_sequence(prompt, answer, rng.choice((-1.0, 1.0))) for answer in answers]
@@ -90,7 +90,8 @@ def report_peak(check: CheckEnvironment, run: Config) -> None:
     check.report(peak_gib=peak and peak / GIB, peak_of_plan=peak and peak / planned)
 
 
-def plan_memory(run: Config, role: str) -> dict[str, float]:
-    """Return the bytes that `curate train` plans for a role, by purpose."""
+def plan_memory(run: Config, scope: str) -> dict[str, float]:
+    """Return the bytes that `curate train` plans for a scope, by purpose."""
     gpu_gb = torch.cuda.get_device_properties(0).total_memory / GB if torch.cuda.is_available() else 80.0
-    return next(need.bytes_by_purpose for need in estimate_memory_needs(run, Machines(1, gpu_gb)) if need.scope == role)
+    needs = estimate_memory_needs(run, Machines(1, gpu_gb))
+    return next(need.bytes_by_purpose for need in needs if need.scope == scope)

@@ -33,7 +33,7 @@ def main(check: CheckEnvironment) -> None:
 
 
 def make_update(model: Path, out: Path) -> None:
-    """Make an update as one rank; rank 0 writes the result."""
+    """Update a small model as one rank; rank 0 writes the result."""
     learner = open_learner(CheckEnvironment(model.parent, FULL, sys.executable).make_config(model, row_tokens=512))
     if learner.rank:
         learner.serve_calls()

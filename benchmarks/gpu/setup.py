@@ -35,7 +35,7 @@ class Sizes:
     run_engine: str  # engine of `curate train`
 
 
-# DeepSeek-R1-Distill-Qwen-1.5B, in rows for DeepCoder's completions of 16,384 tokens
+# DeepSeek-R1-Distill-Qwen-1.5B, with rows that hold DeepCoder's completions of 16,384 tokens
 FULL = Sizes(
     {
         "vocab_size": 151_936, "hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28,
@@ -106,10 +106,10 @@ class CheckEnvironment:
         return config.Config(
             config.ModelConfig(str(path or self.model), **values),
             config.DataConfig("unused", max_prompt_tokens=sizes.prompt_tokens),
-            engine=config.EngineConfig(memory_share=0.35),  # the learner of the 1.5B has the rest
+            engine=config.EngineConfig(memory_share=0.35),  # the learner uses the rest
             objective=config.ObjectiveConfig(old="learner", truncation=2.0, overlong="none"),
             optimizer=config.OptimizerConfig(learning_rate=1e-5, row_tokens=row_tokens or sizes.row_tokens),
-            # 64 for the comparison of samples
+            # compare_samples samples 64 tokens
             stages=(config.StageConfig(max_tokens=max(sizes.completion_tokens, 64)),),
         )
 
@@ -134,7 +134,7 @@ def make_model(folder: Path, shape: dict[str, int], device: str) -> None:
             if name.endswith(".bias"):
                 weight.normal_()  # with biases of 0, attention hardly depends on positions
         model.lm_head.weight.normal_(std=_LOGIT_STD * shape["hidden_size"] ** -0.5)
-    tokens = ["<|end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]  # bytes; the model has more than these
+    tokens = ["<|end|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]  # bytes; the model's vocabulary is larger
     tokenizer = Tokenizer(models.BPE({token: number for number, token in enumerate(tokens)}, []))
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     template = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
@@ -147,7 +147,7 @@ def make_model(folder: Path, shape: dict[str, int], device: str) -> None:
     aside.rename(folder)
 
 
-def draw_token_ids(rng: random.Random, shape: dict[str, int], n: int) -> tuple[int, ...]:
+def sample_token_ids(rng: random.Random, shape: dict[str, int], n: int) -> tuple[int, ...]:
     """Return n random tokens other than the end token."""
     return tuple(rng.randrange(1, shape["vocab_size"]) for _ in range(n))
 
@@ -164,9 +164,9 @@ def make_sequence(
 
 def make_small_batch() -> list[TrainingSequence]:
     rng = random.Random(0)
-    prompts = [draw_token_ids(rng, SMALL, 30) for _ in range(4)]
+    prompts = [sample_token_ids(rng, SMALL, 30) for _ in range(4)]
     return [
-        make_sequence(ids, draw_token_ids(rng, SMALL, n), rng.choice((-1.0, 1.0)))
+        make_sequence(ids, sample_token_ids(rng, SMALL, n), rng.choice((-1.0, 1.0)))
         for ids in prompts
         for n in (20, 40, 60)
     ]
@@ -187,7 +187,7 @@ def time_call(call: Callable[[], Result]) -> tuple[float, Result]:
 
 
 if __name__ == "__main__":
-    from benchmarks.gpu import setup  # the module that the checks import
+    from benchmarks.gpu import setup  # as the checks import it, because `on_cpu` compares identities
 
     name, folder, size, python = sys.argv[1:]
     check = setup.CheckEnvironment(Path(folder), setup.FULL if size == "full" else setup.TINY, python)

@@ -8,7 +8,7 @@ from benchmarks.record import ROOT
 
 _PINNED = dict(re.findall(r'"(torch|vllm)==([^"]+)"', (ROOT / "pyproject.toml").read_text()))
 
-MARK = "figure: "  # before the name and value of a figure in the output of a check
+MARK = "figure: "  # prefix of a line of output that holds the name and value of a figure
 Value = float | str | None  # None: not measurable on this machine
 PASS, SLOW, FAIL, SKIP = "pass", "slow", "fail", "skip"
 

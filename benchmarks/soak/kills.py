@@ -1,4 +1,4 @@
-"""Kill workers, judges and zygotes at random moments; every submission must still get its right verdict."""
+"""Kills of workers, judges and zygotes at random moments. Each submission must still get its right verdict."""
 
 import contextlib
 import time
@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 from tqdm import tqdm
 
-from benchmarks.soak.mixture import draw_mixture
+from benchmarks.soak.mixture import generate_mixture
 from benchmarks.soak.process_family import ProcessFamily
 from benchmarks.soak.resources import MEASURES, compare_first_and_last, sample_resources
 from benchmarks.soak.submission import Tally
@@ -32,7 +32,7 @@ def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:
     kinds = cycle(("worker", "zygote", "judge"))
     kills: Counter[str] = Counter()
     hit: set[int] = set()
-    mixed = draw_mixture(seed)
+    mixed = generate_mixture(seed)
     # New workers use less memory than old ones, so only the supervisor is measured.
     measures = {name: measure for name, measure in MEASURES.items() if "supervisor" in name}
     with Sandbox(workers) as box, tqdm(total=submissions, unit=" submissions", mininterval=5) as bar:

@@ -42,17 +42,17 @@ _BOMBS = {
 _REFUSED = frozenset(Verdict) - {Verdict.ACCEPTED, Verdict.SANDBOX_VIOLATION}
 
 
-def draw_mixture(seed: int) -> Iterator[SoakSubmission]:
+def generate_mixture(seed: int) -> Iterator[SoakSubmission]:
     random = Random(seed)
     hostile, tasks = HostileSubmissions(), all_tasks()
     weights = [task.weight for task in tasks]
     while True:
         share = random.random()
         if share < _HOSTILE:
-            yield hostile.draw(random)
+            yield hostile.sample(random)
         else:
             [task] = random.choices(tasks, weights)
-            yield task.draw(random, flawed=share < _HOSTILE + _FLAWED)
+            yield task.sample(random, flawed=share < _HOSTILE + _FLAWED)
 
 
 class HostileSubmissions:
@@ -65,7 +65,7 @@ class HostileSubmissions:
         self._slow = [(name, source) for name, source in everything.items() if name in slow]
         self._quick = [(name, source) for name, source in everything.items() if name not in slow]
 
-    def draw(self, random: Random) -> SoakSubmission:
+    def sample(self, random: Random) -> SoakSubmission:
         kind = random.random()
         if kind < _SLOW_SHARE:
             return _make_attack(*random.choice(self._slow), random)

@@ -11,19 +11,19 @@ import psutil
 
 from sandbox.jail.stale_resources import PREFIX
 
-_SECONDS = 20  # until all resources of an exited process must have disappeared
+_SECONDS = 20  # timeout for the cleanup of an exited process's resources
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 class ProcessFamily:
     """A process with Sandboxes (the head), and all descendants that it has had.
 
-    temporary: the head's temporary directory
+    temporary_directory: of the head
     """
 
-    def __init__(self, head: psutil.Process, temporary: str | None = None) -> None:
+    def __init__(self, head: psutil.Process, temporary_directory: str | None = None) -> None:
         self.head = head
-        self._temporary = Path(temporary or tempfile.gettempdir())
+        self._temporary = Path(temporary_directory or tempfile.gettempdir())
         self._prefixes = {head: _read_prefix(head)}  # of the names of cgroups and directories, by process
 
     def list_members(self) -> list[psutil.Process]:

@@ -44,15 +44,15 @@ class IdleSandbox:
 class ResourceMeasure:
     """A measured resource.
 
-    allowed: the permitted growth; 0 for counts, more for memory, because allocators retain freed memory
+    max_growth: 0 for counts, more for memory, because allocators retain freed memory
     """
 
     measure: Callable[[IdleSandbox], float]
-    allowed: float = 0
+    max_growth: float = 0
 
 
 def sample_resources(family: ProcessFamily, measures: Mapping[str, ResourceMeasure] | None = None) -> dict[str, float]:
-    """Take these measures, None for all, after the cleanup of the last run. Omit measures without permission."""
+    """Return measured values, by default of all MEASURES, after the cleanup of the last run. Omit unreadable ones."""
     measures = measures or MEASURES
     previous: dict[str, float] = {}
     end = time.monotonic() + _MAX_SETTLE_SECONDS
@@ -64,7 +64,7 @@ def sample_resources(family: ProcessFamily, measures: Mapping[str, ResourceMeasu
             if late:
                 raise
             held = {}
-        counts = {name: value for name, value in held.items() if measures[name].allowed == 0}
+        counts = {name: value for name, value in held.items() if measures[name].max_growth == 0}
         if late or (held and counts == previous):
             return held
         previous = counts
@@ -157,10 +157,10 @@ def _count_sysv_objects(idle: IdleSandbox) -> int:
 
 
 MEASURES = {
-    "supervisor RSS, MB": ResourceMeasure(lambda idle: idle.head.memory_info().rss / _MB, allowed=4),
-    "private memory of a worker and its zygotes, MB": ResourceMeasure(_measure_private_mb, allowed=24),
-    "charged to a worker's cgroups, MB": ResourceMeasure(_measure_charged_mb, allowed=4),
-    "compiled programs that a worker keeps, MB": ResourceMeasure(_measure_compiled_mb, allowed=16),
+    "supervisor RSS, MB": ResourceMeasure(lambda idle: idle.head.memory_info().rss / _MB, max_growth=4),
+    "private memory of a worker and its zygotes, MB": ResourceMeasure(_measure_private_mb, max_growth=24),
+    "charged to a worker's cgroups, MB": ResourceMeasure(_measure_charged_mb, max_growth=4),
+    "compiled programs that a worker keeps, MB": ResourceMeasure(_measure_compiled_mb, max_growth=16),
     "threads of the supervisor": ResourceMeasure(lambda idle: idle.head.num_threads()),
     "descriptors of the supervisor": ResourceMeasure(lambda idle: len(_list_descriptors([idle.head]))),
     "descriptors of workers": ResourceMeasure(_count_worker_descriptors),
@@ -185,5 +185,5 @@ def compare_first_and_last(samples: Sequence[Mapping[str, float]]) -> dict[str, 
     for name in samples[0]:
         if all(name in held for held in samples):
             first, last = (round(median(held[name] for held in part), 2) for part in (samples[:size], samples[-size:]))
-            found[name] = {"first": first, "last": last, "flat": last - first <= MEASURES[name].allowed}
+            found[name] = {"first": first, "last": last, "flat": last - first <= MEASURES[name].max_growth}
     return found

@@ -1,4 +1,4 @@
-"""Kill `curate judge` at random moments and restart it until it is done.
+"""Kills of `curate judge` at random moments, and restarts until it is done.
 
 It must write each verdict of an undisturbed run exactly once, and killed commands must leave no resources behind.
 """
@@ -21,7 +21,7 @@ import psutil
 from tqdm import tqdm
 
 from benchmarks.record import ROOT
-from benchmarks.soak.mixture import draw_mixture
+from benchmarks.soak.mixture import generate_mixture
 from benchmarks.soak.process_family import ProcessFamily, wait_until
 from sandbox.jail import linux
 from sandbox.jail.stale_resources import PREFIX
@@ -143,7 +143,7 @@ class _Command:
 def _generate_records(seed: int) -> Iterator[dict[str, Any]]:
     """Yield the submissions with a single right verdict that a record can express."""
     number = 0
-    for submission in draw_mixture(seed):
+    for submission in generate_mixture(seed):
         program, suite = submission.program, submission.suite
         record = Record.from_submission(number, program, suite)
         if record.to_suite() == suite and all(len(due) == 1 for due in submission.expected_verdicts):

@@ -1,4 +1,4 @@
-"""Judge rounds of mixed submissions in a single Sandbox, which is idle while its resources are sampled.
+"""Rounds of mixed submissions in a single Sandbox, which is idle while its resources are sampled.
 
 The caches are filled first, so that they do not count as growth: compiled programs, and the zygotes of each worker for
 numpy, for compilers and for referees.
@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 from tqdm import tqdm
 
-from benchmarks.soak.mixture import draw_mixture
+from benchmarks.soak.mixture import generate_mixture
 from benchmarks.soak.process_family import ProcessFamily
 from benchmarks.soak.resources import compare_first_and_last, sample_resources
 from benchmarks.soak.submission import SoakSubmission, Tally
@@ -34,8 +34,8 @@ _DELAYS = {
 
 
 def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
-    """Make about this many runs and return the measurements."""
-    family, tally, submissions = ProcessFamily(psutil.Process()), Tally(), draw_mixture(seed)
+    """Judge submissions with about this many cases, and return the measurements."""
+    family, tally, submissions = ProcessFamily(psutil.Process()), Tally(), generate_mixture(seed)
     rounds = min(max(runs // _RUNS_PER_ROUND, _MIN_ROUNDS), _MAX_ROUNDS)
     samples = []
     with Sandbox(workers) as box, tqdm(total=runs, unit=" runs", mininterval=5) as bar:
@@ -64,7 +64,7 @@ def judge_steadily(runs: int, workers: int, seed: int) -> dict[str, Any]:
 
 
 def _take_runs(submissions: Iterator[SoakSubmission], runs: int) -> Iterator[SoakSubmission]:
-    """Yield submissions of at least this many runs together."""
+    """Yield submissions with at least this many cases together."""
     while runs > 0:
         submission = next(submissions)
         runs -= len(submission.expected_verdicts)
@@ -74,7 +74,7 @@ def _take_runs(submissions: Iterator[SoakSubmission], runs: int) -> Iterator[Soa
 def warm_up(box: Sandbox, family: ProcessFamily, tally: Tally) -> None:
     """Judge each solution of each task. Raises RuntimeError if the workers then have different numbers of zygotes."""
     random = Random(0)
-    list(tally.judge(box, [submission for task in all_tasks() for submission in task.draw_all(random)]))
+    list(tally.judge(box, [submission for task in all_tasks() for submission in task.sample_all(random)]))
     slow = [task for task in all_tasks() if task.name in _DELAYS]
     for _ in range(_WARM_UP_ROUNDS):
         for task in slow:
@@ -86,7 +86,7 @@ def warm_up(box: Sandbox, family: ProcessFamily, tally: Tally) -> None:
 
 
 def _make_slow(task: SoakTask, random: Random) -> tuple[Program, Suite]:
-    submission = task.draw(random, flawed=False)
+    submission = task.sample(random, flawed=False)
     unique = f"{'#' if task.language == 'python' else '//'} {random.getrandbits(64):x}"
     source = f"{_DELAYS[task.name]}\n{submission.program.source}\n{unique}"
     return Program(source, task.language), submission.suite

@@ -32,10 +32,10 @@ class SoakTask:
     referee: Referee | None = None
     assertions: Assertions | None = None
 
-    def draw(self, random: Random, *, flawed: bool) -> SoakSubmission:
+    def sample(self, random: Random, *, flawed: bool) -> SoakSubmission:
         return self._make_submission(random, *(random.choice(self.flawed) if flawed else self._list_solutions()[0]))
 
-    def draw_all(self, random: Random) -> list[SoakSubmission]:
+    def sample_all(self, random: Random) -> list[SoakSubmission]:
         """Return a submission for each of the solutions."""
         return [self._make_submission(random, *solution) for solution in self._list_solutions()]
 

@@ -78,7 +78,7 @@ def write_shardcast_origin(folder: Path, content: bytes, shard_bytes: int) -> No
     for number, shard in enumerate(shards, 1):
         (version / f"shard_{number:05d}.bin").write_bytes(shard)
     (folder / "distribution.txt").write_text(f"v1: {blake3(content).hexdigest()}|{len(shards)}\n")
-    (folder / "data1.bin").write_bytes(bytes(2**20))  # with which shardcast measures the servers
+    (folder / "data1.bin").write_bytes(bytes(2**20))  # shardcast measures the speed of servers with this file
 
 
 @contextmanager

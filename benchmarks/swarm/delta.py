@@ -37,7 +37,7 @@ def read_corpus() -> bytes:
 
 
 def pretrain_model() -> tuple[Any, Tensor]:
-    """Return a model that has learned the text, and the text as a tensor."""
+    """Train a model on the text, and return both."""
     torch.manual_seed(0)
     corpus = torch.frombuffer(bytearray(read_corpus()), dtype=torch.uint8).long()
     model: Any = Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **_SIZES))  # type: ignore
@@ -60,13 +60,13 @@ def _sample_pieces(corpus: Tensor, n: int, length: int) -> Tensor:
 
 
 def compute_rewards(completions_GT: Tensor) -> Tensor:
-    """Return the share of lower-case letters and blanks in each answer, which is easy to learn."""
+    """Return the share of lower-case letters and blanks in each completion, which is easy to learn."""
     letters = (completions_GT >= 97) & (completions_GT <= 122) | (completions_GT == 32)
     return letters.float().mean(-1)
 
 
 def train_versions(model: Any, corpus: Tensor, learning_rate: float) -> list[dict[str, Tensor]]:
-    """Return successive versions of the weights in bfloat16."""
+    """Train, and return successive versions of the weights in bfloat16."""
     model = deepcopy(model)
     torch.manual_seed(1)
     adam = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)

@@ -45,8 +45,8 @@ class Ring:
 
     broadcast  from the end of a step until a node has the new weights
     whole      the same for a node that has no earlier version
-    generate   a group, on a node of mean speed
-    step       of the trainer
+    generate   sampling of a group, on a node of mean speed
+    step       one step of the trainer
     """
 
     broadcast: float
@@ -77,7 +77,7 @@ class Ring:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """The nodes.
+    """The nodes of a simulated swarm.
 
     concurrent_groups  groups that a node samples concurrently
     spare              spare capacity of the nodes; 0.25: they can sample a quarter more than the trainer uses
@@ -281,7 +281,8 @@ class Simulation:
     def _train(self) -> None:
         if self._is_training or len(self._ready) < self._swarm.groups:
             return
-        oldest = self._version - self._staleness  # must be used now; a quick test before `select_batch`
+        # Groups of this version must be in this batch. The test saves most calls of `select_batch`.
+        oldest = self._version - self._staleness
         if any(number for start_version, number in self._awaited.items() if start_version <= oldest):
             return
         ready = ((start_version, number) for number, start_version in self._ready.items())

@@ -50,9 +50,9 @@ MeasuredLeases = list[list[Distances]]
 
 @dataclass(frozen=True, slots=True)
 class SamplingCase:
-    """One way to sample.
+    """A way to sample leases, honest or not.
 
-    change                 change of each weight
+    change                 function applied to each weight
     has_right_commitments  the right model computes commitments and log-probabilities
     """
 
@@ -114,7 +114,7 @@ def _make_random_step(rate: float) -> Callable[[Any], Any]:
     return change
 
 
-def draw_leases(n_leases: int, seed: int) -> list[Lease]:
+def generate_leases(n_leases: int, seed: int) -> list[Lease]:
     rng = np.random.default_rng(seed)
     params = SamplingParams(TEMPERATURE, 1.0, COMPLETION_TOKENS, logprobs=True, verifiable=True)
     return [
@@ -232,16 +232,16 @@ def find_max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_complet
 
 
 def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
-    """Return the error rates, undetectable changes and costs of vLLM against transformers in one precision."""
+    """Return the error rates and undetectable changes of vLLM against transformers in one precision."""
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
     pair = Pair(engine, VerifierModel(path, dtype), _load_weights(path))
-    honest_case, calibration = SamplingCase("honest"), draw_leases(CALIBRATION_LEASES, 0)
+    honest_case, calibration = SamplingCase("honest"), generate_leases(CALIBRATION_LEASES, 0)
     thresholds = fit_thresholds(pair.measure_distances(calibration, honest_case))
-    honest = pair.measure_distances(draw_leases(HONEST_LEASES, 1), honest_case)
+    honest = pair.measure_distances(generate_leases(HONEST_LEASES, 1), honest_case)
     together = pool_distances([answer for lease in honest for answer in lease])
     found = {"honest": count_outcomes(honest, thresholds)}
     for number, case in enumerate(make_cheats()):
-        distances = pair.measure_distances(draw_leases(CHEATING_LEASES, 2 + number), case)
+        distances = pair.measure_distances(generate_leases(CHEATING_LEASES, 2 + number), case)
         found[case.name] = count_outcomes(distances, thresholds)
         print(f"{dtype}: {case.name} {found[case.name]}", flush=True)
     gaps, spread = pair.measure_gaps(calibration)

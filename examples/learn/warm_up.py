@@ -1,8 +1,8 @@
 """A language model that solves a third of the problems, trained from scratch:  python warm_up.py FOLDER [--seed N]
 
 The script trains a byte-level BPE tokenizer and a float32 Qwen2 of 850,000 parameters on demonstrations.py, with the
-prompts of `curate`. It takes two to three minutes on two cores. With --aloud, the model learns from aloud.py to count
-aloud.
+prompts of `curate`. It takes two to three minutes on two cores. With --aloud, the demonstrations are
+those of aloud.py, with a chain of thought.
 """
 
 import argparse
@@ -29,7 +29,7 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 VOCABULARY, POSITIONS = 490, 256
-BATCH, RAMP, DECAY = 32, 50, 0.4  # demonstrations; steps with a rising rate; share of steps with a falling rate
+BATCH, RAMP, DECAY = 32, 50, 0.4  # demonstrations; steps of linear warm-up; share of steps of linear decay
 RATE = 3e-3
 
 

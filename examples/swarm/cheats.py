@@ -17,7 +17,7 @@ from train.asynchronous import rollout_worker
 from train.errors import TrainError
 from train.swarm import node
 
-_NEARLY_ZERO = 1e-4  # temperature without effect of the noise
+_NEARLY_ZERO = 1e-4  # temperature at which the noise has no effect
 
 
 class _Cheat:

@@ -19,7 +19,7 @@ _SHUTDOWN_SECONDS = 10.0
 
 
 class ProcessGroup(Closeable):
-    """Processes with names.
+    """Named child processes.
 
     logs    folder of their logs
     report  called with the name of a process and a line of its output

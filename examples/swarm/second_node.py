@@ -40,7 +40,7 @@ BEAT_SECONDS, RETRY_SECONDS = 10.0, 1.0
 
 
 class RefusedError(Exception):
-    """The coordinator permanently rejects this node or its message."""
+    """A permanent rejection of this node or its message by the coordinator."""
 
 
 class NotJoinedError(Exception):
@@ -306,7 +306,7 @@ class Node:
             running = [[group, 0] for group in list(self.leases)]
             try:
                 reply = self.coordinator.call("/beat", worker=self.name, loaded=self.loaded, running=running)
-            except (NotJoinedError, RefusedError):  # the other thread's next call raises the same
+            except (NotJoinedError, RefusedError):  # the other thread's next call raises the same error
                 continue
             for group, _ in reply.get("drop", []):
                 self.leases.pop(group, None)

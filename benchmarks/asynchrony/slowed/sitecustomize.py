@@ -1,4 +1,4 @@
-"""A hook that Python imports at its start: the vLLM engine then sleeps CURATE_SLEEP_SECONDS after each step."""
+"""An import hook that makes the vLLM engine sleep CURATE_SLEEP_SECONDS after each step."""
 
 import os
 import sys
