@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from train.config import Config, DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig
+from train.config import Config, DataConfig, ModelConfig, OptimizerConfig
 from train.planning.engine import ModelSize
 from train.planning.split import build_model_size
 
@@ -28,7 +28,7 @@ def save_qwen2_5(name: str, folder: Path, **changes: int) -> None:
     Qwen2Config(**values).save_pretrained(folder)
 
 
-def load_qwen2_5_size(name: str, *, minibatches: int = 2, kl: float = 0.0) -> ModelSize:
+def load_qwen2_5_size(name: str, *, minibatches: int = 2) -> ModelSize:
     """Return the size of a model, for training with activation checkpointing."""
     with TemporaryDirectory() as folder:
         save_qwen2_5(name, Path(folder))
@@ -36,7 +36,6 @@ def load_qwen2_5_size(name: str, *, minibatches: int = 2, kl: float = 0.0) -> Mo
             Config(
                 ModelConfig(folder, activation_checkpointing=True),
                 DataConfig(""),
-                objective=ObjectiveConfig(kl=kl),
                 optimizer=OptimizerConfig(minibatches=minibatches),
             )
         )
