@@ -25,7 +25,7 @@ class Wrapping(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A programming problem with its tests, or a math question with an expected answer and no tests.
+    """A programming problem with its tests, or a math problem with an expected answer and no tests.
 
     Every field is a column, or two columns if it holds programs; see COLUMNS.
     """
@@ -151,7 +151,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "date": ("string", "ISO date of the contest"),
     "difficulty": ("string", "difficulty as the source states it"),
     "tags": ("list<string>", "topics of the problem, as the source names them"),
-    "expected_answer": ("string", "correct answer to a math question, in LaTeX; empty for programming problems"),
+    "expected_answer": ("string", "correct answer to a math problem, in LaTeX; empty for programming problems"),
     "licence": ("string", "licence of the source; statements may have other copyright holders"),
 }
 

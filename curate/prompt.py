@@ -37,7 +37,7 @@ what it returns counts; what it prints does not.
 _FORM = """
 Put the whole program into one ```python block at the end of your answer.
 """
-# Instruction appended to a math question, as in DeepScaleR.
+# Instruction appended to a math problem, as in DeepScaleR.
 MATHEMATICS_INSTRUCTION = "Let's think step by step and output the final answer within \\boxed{}."
 # Samples depend on these texts, so they are part of a sample's cache key.
 FINGERPRINT_TEXTS = (_STDIN, _CALL, _STARTER, _FORM)

@@ -51,7 +51,7 @@ evidence = load_dataset(DIR, 'evidence', split='train')
 {questions}`report.html` shows the rows by result, the strength of the tests and the removed rows; `report.json` has its
 numbers."""
 _QUESTIONS = """\
-There are also {n} math questions, with an expected answer instead of tests. For {verified} of them,
+There are also {n} math problems, with an expected answer instead of tests. For {verified} of them,
 math-verify can parse the answer and finds it equal to itself, which does not show that the answer is correct.
 
 """

@@ -66,7 +66,7 @@ def show_test(dataset: Dataset, id: str, number: int) -> Iterator[str]:
             )
         raise CurateError(_describe_unknown_id(dataset, id))
     if row.get("expected_answer"):
-        raise CurateError(f"{id} is a math question and has no tests. Omit --test to see its answer.")
+        raise CurateError(f"{id} is a math problem and has no tests. Omit --test to see its answer.")
     cases = _parse_suite(dataset, row).cases
     if not 1 <= number <= len(cases):
         raise CurateError(f"{id} has {len(cases)} tests. Pass --test with a number from 1 to {len(cases)}.")

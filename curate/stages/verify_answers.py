@@ -1,4 +1,4 @@
-"""The verification of expected answers to math questions, with the judge of `rewards.mathematics`.
+"""The verification of expected answers to math problems, with the judge of `rewards.mathematics`.
 
 A question is verified if the judge can parse its answer and finds it equal to itself; the answer may still be wrong.
 The judge runs on this machine, whatever the backend of the build.

@@ -163,7 +163,7 @@ def test_commands_show_the_expected_answer_in_place_of_tests(built):
     assert r"\frac{1}{2}" in shown
     assert not {"Tests", "Reference", "Test strength"} & {line.split(":")[0] for line in shown.splitlines()}
     code, _, error = invoke("inspect", out, "numinamath/0", "--test", 1)
-    assert (code, "is a math question and has no tests" in error) == (1, True)
+    assert (code, "is a math problem and has no tests" in error) == (1, True)
     _, counted, _ = invoke("stats", out)
     assert re.search(r"Tests per problem\n\n  .*; 1 problem", counted)
     card = " ".join((out / "README.md").read_text().split())
@@ -178,7 +178,7 @@ def test_an_audit_executes_programs_only(built, tmp_path):
     assert re.search(r"fewer than 5 tests +0\n", printed)
     raw = write_jsonl(tmp_path / "raw.jsonl", [numinamath_row(ASKED, "4")])
     code, _, error = invoke("verify", f"numinamath={raw}", "--run", "all", "--out", tmp_path / "raw")
-    assert (code, "numinamath contains math questions, which have no programs to execute" in error) == (1, True)
+    assert (code, "numinamath contains math problems, which have no programs to execute" in error) == (1, True)
 
 
 @pytest.mark.parametrize("to", ["jsonl", "trl", "verifiers", "verl"])
