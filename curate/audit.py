@@ -272,7 +272,7 @@ def audit_source(
     dataset = Dataset(out, manifest).require_problems()
     if any(row["expected_answer"] for row in dataset.iter_rows("data", ("expected_answer",))):
         raise CurateError(
-            f"{name} contains math problems, which have no programs to execute. {out} is a dataset of the questions "
+            f"{name} contains math problems, which have no programs to execute. {out} is a dataset of the problems "
             "whose answers math-verify can parse."
         )
     failures = [

@@ -21,7 +21,9 @@ result, so do not score it zero. An invalid request raises ValueError.
 
     backends/      execute programs, one file each: local, docker, ray, http
     request        the requests to a backend
-    jail/          one worker: the processes that isolate, run and judge programs
+    judging/       the judge of a worker: it runs the cases of a suite, and decides verdicts
+    jail/          the isolated environment of programs: warden, zygotes and children
+    kernel/        seccomp, Landlock, cgroups and namespaces
     image/         the image of the docker backend's containers
     limit_bounds   upper bounds for limits
     machine        available memory and processors

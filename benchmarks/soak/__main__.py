@@ -13,7 +13,7 @@ from benchmarks.record import RESULTS, describe_machine
 from benchmarks.soak.kills import kill_workers
 from benchmarks.soak.restarts import restart_command
 from benchmarks.soak.steady import judge_steadily
-from sandbox.jail import linux
+from sandbox.kernel import linux
 
 _MS_SHARED = 1 << 20
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import psutil
 
-from sandbox.jail.stale_resources import PREFIX
+from sandbox.kernel.stale_resources import PREFIX
 
 _SECONDS = 20  # timeout for the cleanup of an exited process's resources
 _CGROUPS = Path("/sys/fs/cgroup")

@@ -23,10 +23,10 @@ from tqdm import tqdm
 from benchmarks.record import ROOT
 from benchmarks.soak.mixture import generate_mixture
 from benchmarks.soak.process_family import ProcessFamily, wait_until
-from sandbox.jail import linux
-from sandbox.jail.stale_resources import PREFIX
 from sandbox.json_codec import encode
 from sandbox.judge_record import Record
+from sandbox.kernel import linux
+from sandbox.kernel.stale_resources import PREFIX
 
 _JUDGE = [sys.executable, "-c", "from cli import main; main()", "judge"]
 _ALONE, _WITH_ALL = "the command alone", "with all of its processes"

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.jail import linux
+from sandbox.kernel import linux
 
 _LAYERS = {
     "processes": linux.CLONE_NEWPID,

@@ -12,7 +12,7 @@ import errno
 import json
 from typing import Any
 
-from sandbox.jail import seccomp, system_calls
+from sandbox.kernel import seccomp, system_calls
 
 MAX_PROCESSES = 4096
 _SCRATCH_MB = 256  # size of /tmp, used only by programs without namespaces

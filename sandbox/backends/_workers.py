@@ -1,4 +1,4 @@
-"""Lanes of one worker each (sandbox/jail/worker.py), and the base class of the backends that use them."""
+"""Lanes of one worker each (sandbox/judging/worker.py), and the base class of the backends that use them."""
 
 import contextlib
 import logging
@@ -15,8 +15,8 @@ from typing import Any
 from sandbox import limit_bounds
 from sandbox.backends._dispatch import Job, Lane, LaneLost, QueuedBackend, RequestDispatcher
 from sandbox.errors import BackendUnavailable, CannotIsolate
-from sandbox.jail.channel import Channel, frame_request
 from sandbox.jail.worker_config import CONFINING_LEVELS, NONE
+from sandbox.judging.channel import Channel, frame_request
 from sandbox.request import Request, Response
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """The docker backend: a pool of warm containers of a local or remote engine, with one worker each.
 
-A container runs many programs. Its worker (sandbox/jail/worker.py) confines the programs, and _container.py confines
+A container runs many programs. Its worker (sandbox/judging/worker.py) confines the programs, and _container.py confines
 the worker. The backend attaches to the container's standard streams, and mounts nothing of the engine's machine. When
 the caller exits, even by SIGKILL, the container reads EOF and exits, and the engine removes it. The next Backend sweeps
 containers that the engine failed to remove.
@@ -22,11 +22,11 @@ from sandbox.backends._dispatch import LaneLost
 from sandbox.backends._workers import ThreadLane, WorkerBackend
 from sandbox.errors import BackendUnavailable
 from sandbox.extras import format_install_command
-from sandbox.jail import stale_resources
-from sandbox.jail.channel import Channel
 from sandbox.jail.packages import JailPackages
-from sandbox.jail.worker import HEARTBEAT
 from sandbox.jail.worker_config import WorkerConfig
+from sandbox.judging.channel import Channel
+from sandbox.judging.worker import HEARTBEAT
+from sandbox.kernel import stale_resources
 from sandbox.packages import InstalledPackage, Package, check_available, parse_installed, to_jail_packages
 from sandbox.request import Request, Response
 

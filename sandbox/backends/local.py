@@ -23,9 +23,10 @@ from sandbox import machine
 from sandbox.backends._dispatch import SHUTDOWN_SECONDS, Job, LaneLost
 from sandbox.backends._workers import ResponseReader, SocketLane, WorkerBackend
 from sandbox.errors import CannotIsolate
-from sandbox.jail import delegation, image, isolation_diagnosis, stale_resources
+from sandbox.jail import image, isolation_diagnosis
 from sandbox.jail.packages import JailPackages
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NEWEST_ABI, WorkerConfig
+from sandbox.kernel import delegation, stale_resources
 from sandbox.packages import Package, find, to_jail_packages
 
 _IMAGE_SECONDS = 120
@@ -121,7 +122,7 @@ class _Image:
         with channel:
             with theirs:
                 arguments = f"{theirs.fileno()}, {folder!r}"
-                maker = _start_process("image", arguments, [theirs.fileno()], subprocess.DEVNULL)
+                maker = _start_process("jail.image", arguments, [theirs.fileno()], subprocess.DEVNULL)
             try:
                 channel.settimeout(_IMAGE_SECONDS)
                 channel.send(json.dumps(asdict(self._packages)).encode())
@@ -179,7 +180,7 @@ class _ProcessLane(SocketLane):
             with theirs:
                 arguments = f"{theirs.fileno()}, {os.getpid()}"
                 self._process = _start_process(
-                    "worker", arguments, [theirs.fileno(), *namespaces], self._stderr_fd, scope
+                    "judging.worker", arguments, [theirs.fileno(), *namespaces], self._stderr_fd, scope
                 )
         except BaseException:
             ours.close()
@@ -232,7 +233,7 @@ class _ProcessLane(SocketLane):
 def _start_process(
     module: str, arguments: str, descriptors: list[int], stderr: int, scope: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Start a process that calls main(arguments) of a module of sandbox/jail.
+    """Start a process that calls main(arguments) of a module of the package sandbox.
 
     arguments     the arguments as Python code
     descriptors   descriptors that it inherits
@@ -240,7 +241,7 @@ def _start_process(
     scope         prefix of its command, for its own systemd scope; empty for none
     """
     project = str(Path(__file__).parents[2])
-    code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.jail.{module} import main; "
+    code = f"import sys; sys.path.insert(0, {project!r}); from sandbox.{module} import main; "
     code += f"sys.exit(main({arguments}))"
     environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
     if scope:

@@ -13,7 +13,8 @@ from traceback import format_exception_only
 from types import ModuleType
 from typing import NoReturn
 
-from sandbox.jail import files, linux
+from sandbox.jail import files
+from sandbox.kernel import linux
 
 RUN_ROOT = "/box"  # mount point of a run's own file systems; /tmp and /proc are links into it
 WORK_DIRECTORY = f"{RUN_ROOT}/tmp"  # the program's private, initially empty, writable directory

@@ -11,10 +11,11 @@ import os
 import stat
 from pathlib import Path
 
-from sandbox.jail import directories, image, landlock, linux, stale_resources
+from sandbox.jail import image
 from sandbox.jail.child import PACKAGES, VISIBLE_WORK
 from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind, compute_program_uid
 from sandbox.jail.worker_config import LANDLOCK, WorkerConfig
+from sandbox.kernel import directories, landlock, linux, stale_resources
 
 _UID_CAPABILITIES = (linux.CAP_SETUID, linux.CAP_SETGID, linux.CAP_KILL, linux.CAP_CHOWN)
 _ROOT_CAPABILITIES = (*_UID_CAPABILITIES, linux.CAP_SYS_CHROOT, linux.CAP_MKNOD)

@@ -34,11 +34,11 @@ from pathlib import Path
 from types import CodeType
 
 from sandbox import languages
-from sandbox.jail import linux
 from sandbox.jail.child import PACKAGES as VISIBLE_PACKAGES
 from sandbox.jail.child import RUN_ROOT
 from sandbox.jail.packages import EXCLUDED as EXCLUDED_FROM_PACKAGES
 from sandbox.jail.packages import JailPackages, list_distribution_files
+from sandbox.kernel import linux
 
 MOUNT_ROOT = "/tmp"  # mount point of the image in its namespace; exists on every machine
 ROOT, PACKAGES = f"{MOUNT_ROOT}/root", f"{MOUNT_ROOT}/packages"
@@ -325,7 +325,7 @@ def _compile_package(package: int, root: str) -> None:
     """Compile the zygote's modules into the image. package: descriptor of the machine's folder sandbox/."""
     source = f"/proc/self/fd/{package}"
     names = ["__init__.py"]
-    for folder in ("jail", "languages"):
+    for folder in ("jail", "kernel", "languages"):
         os.makedirs(f"{root}{CODE}/sandbox/{folder}", 0o755)
         names += (f"{folder}/{name}" for name in os.listdir(f"{source}/{folder}") if name.endswith(".py"))
     for name in names:

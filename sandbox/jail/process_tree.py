@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from sandbox.jail import linux
 from sandbox.jail.child import RunParams
+from sandbox.kernel import linux
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _TICKS_SECONDS = 0.025  # maximum interval at which the kernel updates the counters of a running thread

@@ -16,8 +16,8 @@ import os
 import stat
 import struct
 
-from sandbox.jail import linux, system_calls
 from sandbox.jail.process_tree import ProcessTree
+from sandbox.kernel import linux, system_calls
 
 _MAX_LOCKS = 10_000  # maximum number of lock calls of a run, up to 400 bytes each; a SQLite transaction makes eight
 _NOTIFICATION = struct.Struct("QI4xi12xi4xQ")  # id, pid, call number, first two arguments

@@ -1,9 +1,9 @@
 """The warden: the privileged process of a worker.
 
 It starts and kills zygotes, owns their cgroups, and stores shared compilations. It interprets no data of programs:
-requests of the judge (worker.py) consist of a few fields, and of descriptors whose content it does not parse. If the
-caller is root, both processes run as ordinary users. The warden retains a few capabilities, effective only while it
-handles a request.
+requests of the judge (judging/worker.py) consist of a few fields, and of descriptors whose content it does not parse.
+If the caller is root, both processes run as ordinary users. The warden retains a few capabilities, effective only while
+it handles a request.
 """
 
 import array
@@ -21,14 +21,15 @@ from dataclasses import asdict
 from typing import Any
 
 from sandbox.errors import BackendUnavailable
-from sandbox.jail import cgroups, image, linux, process_tree, spawn
-from sandbox.jail.cgroups import Cgroup, CgroupJoinError
+from sandbox.jail import image, process_tree, spawn
 from sandbox.jail.compile_cache import SharedFolderStore, make_memfd
 from sandbox.jail.confinement import ConfinementManager
-from sandbox.jail.delegation import CgroupSubtree
 from sandbox.jail.spawn import ZygoteConfinement, ZygoteKind
 from sandbox.jail.worker_config import NAMESPACES, WorkerConfig
 from sandbox.jail.zygote_client import ZygoteClient
+from sandbox.kernel import cgroups, linux
+from sandbox.kernel.cgroups import Cgroup, CgroupJoinError
+from sandbox.kernel.delegation import CgroupSubtree
 
 _ARTIFACT_NAME = re.compile(r"[0-9a-f]{64}")
 _MAX_MESSAGE_BYTES = 1 << 16

@@ -14,8 +14,9 @@ import signal
 import sys
 from collections.abc import Callable
 
-from sandbox.jail import directories, files, linux
+from sandbox.jail import files
 from sandbox.jail.child import RUN_ROOT, UID, WORK_DIRECTORY, RunParams
+from sandbox.kernel import directories, linux
 
 _PROC = f"{RUN_ROOT}/proc"
 _MOUNT_FLAGS = linux.MS_NOSUID | linux.MS_NODEV

@@ -21,7 +21,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-from sandbox.jail import landlock, linux, process_tree, seccomp
+from sandbox.jail import process_tree
 from sandbox.jail.child import (
     START_TIME_STRUCT,
     UID,
@@ -38,6 +38,7 @@ from sandbox.jail.packages import NUMPY_PRELOADS
 from sandbox.jail.seccomp_notify import SeccompSupervisor
 from sandbox.jail.worker_config import NAMESPACES, NONE
 from sandbox.jail.workspace import Workspace, prepare_proc_mount
+from sandbox.kernel import landlock, linux, seccomp
 from sandbox.languages import list_names as list_language_names
 
 # Modules that at least half of all solutions import, and modules that print a traceback.

@@ -9,7 +9,7 @@ import logging
 
 from sandbox import languages
 from sandbox.errors import BackendUnavailable, CannotIsolate
-from sandbox.jail import cgroups, isolation_diagnosis
+from sandbox.jail import isolation_diagnosis
 from sandbox.jail.child import RunParams
 from sandbox.jail.run_classification import MemoryUsage, ZygoteReport
 from sandbox.jail.run_spec import RunSpec
@@ -17,6 +17,7 @@ from sandbox.jail.spawn import ZygoteKind
 from sandbox.jail.warden import WardenClient
 from sandbox.jail.worker_config import LANDLOCK, NAMESPACES, NONE, WorkerConfig
 from sandbox.jail.zygote_client import ZygoteClient, ZygoteLost
+from sandbox.kernel import cgroups
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from sandbox.jail import linux
+from sandbox.kernel import linux
 from sandbox.service.app import ServiceApp
 from sandbox.service.dispatcher_client import DispatcherClient
 from sandbox.service.listener import MAX_CONNECTIONS, raise_descriptor_limit

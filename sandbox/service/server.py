@@ -15,7 +15,7 @@ import uvicorn
 
 from sandbox.box import Sandbox
 from sandbox.errors import SandboxError
-from sandbox.jail import linux
+from sandbox.kernel import linux
 from sandbox.service import request_bounds
 from sandbox.service.dispatcher import ServiceDispatcher, Session
 from sandbox.service.front_end import FrontEndConfig

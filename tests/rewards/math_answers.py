@@ -24,7 +24,7 @@ def sandbox_workers() -> set[int]:
         with contextlib.suppress(OSError):  # the process ended meanwhile
             if (
                 f"PPid:\t{os.getpid()}\n" in (process / "status").read_text()
-                and b"sandbox.jail.worker" in (process / "cmdline").read_bytes()
+                and b"sandbox.judging.worker" in (process / "cmdline").read_bytes()
             ):
                 pids.add(int(process.name))
     return pids

@@ -12,7 +12,7 @@ import pytest
 from sandbox import image
 
 ROOT = Path(__file__).parents[2]
-ENTRANCES = ("sandbox.jail.worker", "sandbox.jail.zygote")
+ENTRANCES = ("sandbox.judging.worker", "sandbox.jail.zygote")
 LOADED_BY_NAME = ("sandbox/languages", "sandbox/checkers")
 FINGERPRINTS = (
     "from sandbox import image; from sandbox.backends._supervisor import compute_code_fingerprint;"
@@ -64,7 +64,7 @@ def reachable() -> set[Path]:
 
 def test_whatever_a_worker_imports_is_in_the_image() -> None:
     names = {str(path.relative_to(ROOT / "sandbox")) for path in reachable()}
-    assert {"jail/runner.py", "jail/child.py", "judge.py", "languages/cpp.py", "checkers/lcb.py"} <= names
+    assert {"judging/runner.py", "jail/child.py", "judge.py", "languages/cpp.py", "checkers/lcb.py"} <= names
     assert names - set(image.list_source_files()) == set()
 
 

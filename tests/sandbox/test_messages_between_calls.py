@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
-from sandbox.jail import call_runner
+from sandbox.judging import call_runner
 from sandbox.languages import _purity, python
 
 _purity.set_library_names(python._make_call_builtins())

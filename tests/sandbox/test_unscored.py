@@ -9,7 +9,7 @@ import pytest
 from batch import Answer, judged
 
 from sandbox import Case, Judgement, Limits, Program, Referee, RefereeConvention, RefereeError, Sandbox, Suite, Verdict
-from sandbox.jail.referee_validation import RefereeValidator
+from sandbox.judging.referee_validation import RefereeValidator
 from sandbox.program import Outcome, RunResult
 
 LIMITS = Limits(wall_seconds=5, memory_mb=128)  # long: tables are judged at the same time

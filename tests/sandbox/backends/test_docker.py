@@ -30,7 +30,7 @@ from waiting import becomes
 from sandbox import BackendUnavailable, Case, Judgement, Limits, Program, Sandbox, SandboxError, Suite, Verdict, image
 from sandbox.backends import docker as backend
 from sandbox.conformance import CHECKS, run
-from sandbox.jail import stale_resources
+from sandbox.kernel import stale_resources
 
 ROOT = Path(__file__).parents[3]
 SLOW = Program("import time\ntime.sleep(0.8)\nprint(input())")
@@ -273,7 +273,7 @@ def test_killing_the_caller_leaves_nothing(engine: docker.APIClient, ready: bool
 
 
 def test_containers_of_dead_processes_are_swept_and_those_of_living_ones_stay(engine: docker.APIClient) -> None:
-    name = "from sandbox.jail.stale_resources import make_owner_tag; print(make_owner_tag())"
+    name = "from sandbox.kernel.stale_resources import make_owner_tag; print(make_owner_tag())"
     dead = subprocess.run([sys.executable, "-c", name], capture_output=True, text=True, check=True, cwd=ROOT)
     owners = {"of the dead": dead.stdout.strip(), "of the living": stale_resources.make_owner_tag()}
     made = {

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.jail import cgroups, delegation, directories, stale_resources
+from sandbox.kernel import cgroups, delegation, directories, stale_resources
 
 
 @pytest.fixture
 def stale_name() -> str:
     """Return the name of a resource of an exited process."""
-    print_name = "from sandbox.jail.stale_resources import make_owner_tag; print(make_owner_tag())"
+    print_name = "from sandbox.kernel.stale_resources import make_owner_tag; print(make_owner_tag())"
     done = subprocess.run(
         [sys.executable, "-c", print_name], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )

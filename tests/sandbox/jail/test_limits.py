@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox import Case, Limits, Outcome, Program, RunResult, Sandbox, Suite, Verdict
-from sandbox.jail import cgroups, delegation
+from sandbox.kernel import cgroups, delegation
 
 
 def run(box: Sandbox, source: str, **limits: float) -> RunResult:

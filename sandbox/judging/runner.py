@@ -6,18 +6,18 @@ import time
 
 from sandbox import languages
 from sandbox.errors import ExecutionLost, KilledExternally
-from sandbox.jail import cgroups
 from sandbox.jail.child import RunParams
 from sandbox.jail.compile_cache import CompiledProgram
-from sandbox.jail.compiler import Compiler
 from sandbox.jail.run_classification import FinishedRun, LostRun, MemoryUsage, ZygoteReport, classify, find_loss
-from sandbox.jail.run_files import RunFiles, StdioPipes
 from sandbox.jail.run_spec import RunSpec, make_run_spec
 from sandbox.jail.spawn import ZygoteKind
 from sandbox.jail.warden import WardenClient
 from sandbox.jail.worker_config import NONE, WorkerConfig
 from sandbox.jail.zygote_client import ZygoteLost
 from sandbox.jail.zygote_pool import ZygotePool
+from sandbox.judging.compiler import Compiler
+from sandbox.judging.run_files import RunFiles, StdioPipes
+from sandbox.kernel import cgroups
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 MAX_ATTEMPTS = 3  # maximum number of attempts of a lost run

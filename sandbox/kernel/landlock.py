@@ -20,7 +20,7 @@ import stat
 import struct
 from collections.abc import Iterable
 
-from sandbox.jail import linux
+from sandbox.kernel import linux
 
 _SYS_CREATE_RULESET, _SYS_ADD_RULE, SYS_RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG = 1  # flag of landlock_create_ruleset: return the ABI instead

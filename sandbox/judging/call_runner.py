@@ -23,8 +23,8 @@ from sandbox import languages
 from sandbox.jail.child import ChildParams
 from sandbox.jail.compile_cache import CompiledProgram
 from sandbox.jail.run_spec import RunSpec
-from sandbox.jail.runner import Runner
 from sandbox.judge import CaseRun
+from sandbox.judging.runner import Runner
 from sandbox.program import Outcome, Program, RunResult
 from sandbox.suite import Case, Suite
 

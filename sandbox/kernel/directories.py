@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from sandbox.jail import linux
+from sandbox.kernel import linux
 
 # O_PATH opens a directory without permission to read it.
 OPEN_DIRECTORY_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

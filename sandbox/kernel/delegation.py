@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import machine
-from sandbox.jail import stale_resources
+from sandbox.kernel import stale_resources
 
 _LEAF = "curate-others"  # name of the leaf for the processes of a delegated cgroup
 _SCOPE_PREFIX = "curate-worker-"  # prefix of the names of workers' scopes

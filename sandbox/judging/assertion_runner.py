@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from sandbox import referee
 from sandbox.errors import RefereeError
-from sandbox.jail.check_cache import CheckCache
 from sandbox.jail.child import ChildParams
 from sandbox.jail.compile_cache import CompiledProgram
-from sandbox.jail.interactive import (
+from sandbox.judge import CaseRun
+from sandbox.judging.check_cache import CheckCache
+from sandbox.judging.interactive import (
     REFEREE_EXIT_SECONDS,
     REFEREE_FACTOR,
     REFEREE_GRACE_SECONDS,
@@ -25,8 +26,7 @@ from sandbox.jail.interactive import (
     retry_lost_run,
     run_connected,
 )
-from sandbox.jail.runner import Runner
-from sandbox.judge import CaseRun
+from sandbox.judging.runner import Runner
 from sandbox.program import Limits, Outcome, Program, RunResult
 from sandbox.referee import RefereeResult
 from sandbox.suite import Case, Suite

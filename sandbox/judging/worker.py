@@ -21,19 +21,21 @@ from typing import NoReturn
 
 from sandbox import checkers, languages, referee
 from sandbox.errors import BackendUnavailable, ExecutionLost, RefereeError, SandboxError
-from sandbox.jail import cgroups, delegation, linux, referee_validation, spawn, stale_resources
-from sandbox.jail.assertion_runner import AssertionRunner, PreambleCache
-from sandbox.jail.call_runner import CallRunner
-from sandbox.jail.channel import Channel
+from sandbox.jail import spawn
 from sandbox.jail.child import ChildParams
 from sandbox.jail.compile_cache import CompiledProgram
-from sandbox.jail.interactive import Participant, run_interactive, run_scripted
 from sandbox.jail.run_spec import RunSpec
-from sandbox.jail.runner import Runner
 from sandbox.jail.warden import WardenClient, run_warden
 from sandbox.jail.worker_config import WorkerConfig
 from sandbox.jail.zygote_pool import ZygotePool
 from sandbox.judge import CaseRun, Judgement, judge
+from sandbox.judging import referee_validation
+from sandbox.judging.assertion_runner import AssertionRunner, PreambleCache
+from sandbox.judging.call_runner import CallRunner
+from sandbox.judging.channel import Channel
+from sandbox.judging.interactive import Participant, run_interactive, run_scripted
+from sandbox.judging.runner import Runner
+from sandbox.kernel import cgroups, delegation, linux, stale_resources
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
 from sandbox.request import JudgeRequest, Request, RunRequest
 from sandbox.suite import INTERACTIVE, Case, Referee, Suite

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from sandbox import referee
 from sandbox.errors import RefereeError
-from sandbox.jail.check_cache import CheckCache
+from sandbox.judging.check_cache import CheckCache
 from sandbox.program import Outcome, RunResult
 from sandbox.suite import Case, Referee, Suite
 

@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
-from sandbox.jail import message_codec
 from sandbox.jail.worker_config import WorkerConfig
 from sandbox.judge import Judgement
+from sandbox.judging import message_codec
 from sandbox.program import RunResult
 from sandbox.request import Request, Response
 

@@ -15,7 +15,7 @@ import pytest
 
 from sandbox import Case, Limits, Outcome, Program, Sandbox, Suite
 from sandbox.backends import _container
-from sandbox.jail import seccomp, system_calls
+from sandbox.kernel import seccomp, system_calls
 
 MACHINE = os.uname().machine
 pytestmark = pytest.mark.skipif(MACHINE not in system_calls.NUMBERS, reason="no filter for this machine")

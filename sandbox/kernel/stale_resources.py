@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from sandbox.jail import directories
+from sandbox.kernel import directories
 
 PREFIX = "curate-sandbox-"
 

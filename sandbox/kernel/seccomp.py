@@ -15,8 +15,8 @@ import signal
 import struct
 from dataclasses import dataclass, replace
 
-from sandbox.jail import landlock, linux, system_calls
-from sandbox.jail.syscall_key import SyscallKey
+from sandbox.kernel import landlock, linux, system_calls
+from sandbox.kernel.syscall_key import SyscallKey
 
 _KILL, _ERRNO, _NOTIFY, _ALLOW = 0x80000000, 0x00050000, 0x7FC00000, 0x7FFF0000
 _NO_OP = _ERRNO  # errno 0: report success without a call

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox import machine
-from sandbox.jail import delegation, stale_resources
-from sandbox.jail.delegation import CgroupSubtree
+from sandbox.kernel import delegation, stale_resources
+from sandbox.kernel.delegation import CgroupSubtree
 
 _SLACK_MB = 16  # added to a run's limit, for drift and for the kernel's precharges
 _DRIFT_MB = 8  # tolerated excess of the charge over the baseline

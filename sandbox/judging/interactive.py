@@ -15,11 +15,11 @@ from sandbox import referee
 from sandbox.errors import ExecutionLost, RefereeError
 from sandbox.jail.compile_cache import CompiledProgram
 from sandbox.jail.run_classification import FinishedRun, LostRun
-from sandbox.jail.run_files import StdioPipes
 from sandbox.jail.run_spec import RunSpec
-from sandbox.jail.runner import MAX_ATTEMPTS, Runner
 from sandbox.jail.zygote_client import ZygoteLost
 from sandbox.judge import MAX_OUTPUT_BYTES, CaseRun
+from sandbox.judging.run_files import StdioPipes
+from sandbox.judging.runner import MAX_ATTEMPTS, Runner
 from sandbox.program import Outcome, RunResult
 from sandbox.suite import Referee
 

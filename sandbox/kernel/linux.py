@@ -10,7 +10,7 @@ import os
 import struct
 from collections.abc import Callable
 
-from sandbox.jail.syscall_key import SyscallKey
+from sandbox.kernel.syscall_key import SyscallKey
 
 CLONE_VM = 0x00000100
 CLONE_PARENT = 0x00008000

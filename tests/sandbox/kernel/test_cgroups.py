@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from sandbox import Limits, Outcome, Program, Sandbox
-from sandbox.jail import cgroups, delegation
+from sandbox.kernel import cgroups, delegation
 
 MB = 1 << 20
 ALLOCATE = "x = bytearray(b'x') * ({} << 20)"

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from sandbox import Case, ExecutionLost, Limits, Program, RefereeError, RunResult, Suite
 from sandbox.errors import KilledExternally
-from sandbox.jail import message_codec
-from sandbox.jail.channel import Channel
-from sandbox.jail.message_codec import decode_layers, decode_response, encode_response
 from sandbox.judge import CaseJudgement, Judgement, Verdict
+from sandbox.judging import message_codec
+from sandbox.judging.channel import Channel
+from sandbox.judging.message_codec import decode_layers, decode_response, encode_response
 from sandbox.program import Invocation, Outcome
 from sandbox.request import JudgeRequest, Request, RunRequest
 

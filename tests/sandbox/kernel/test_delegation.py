@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import machine
-from sandbox.jail import cgroups, delegation
+from sandbox.kernel import cgroups, delegation
 
 SERVICE = "system.slice/train.service"
 
