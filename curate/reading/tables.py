@@ -282,7 +282,7 @@ def _read_csv(path: Path, encoding: str, columns: Sequence[str]) -> Iterator[Row
                 _check_columns(path, reader.fieldnames or (), columns)
                 if None in row or None in row.values():
                     location = f"{path.name}:{reader.line_num}"
-                    yield UnreadableRow(location, "more or fewer fields than in the first line")
+                    yield UnreadableRow(location, "more or fewer fields than the first line has")
                 else:
                     yield {name: value or None for name, value in row.items()}
         except csv.Error as error:

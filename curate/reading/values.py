@@ -72,7 +72,7 @@ def dump_json(value: object, name: str) -> str:
         with allow_long_integers():
             return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ParseError(f"{name} cannot be written as JSON: {shorten(error)}") from None
+        raise ParseError(f"{name} has no JSON form: {shorten(error)}") from None
 
 
 def _check_json_value(value: object) -> None:

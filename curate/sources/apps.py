@@ -65,7 +65,7 @@ def _read_folder(folder: Path, encoding: str) -> Row | UnreadableRow:
         row: Row = {name: path.read_text(encoding) for name, path in paths.items()}
         metadata = json.loads(row.get("metadata", "{}"))
         if not isinstance(metadata, dict) or "question" not in row:
-            raise ValueError("question.txt is missing, or metadata.json is not an object")
+            raise ValueError("no question.txt, or metadata.json is no object")
     except (ValueError, RecursionError) as error:
         return UnreadableRow(folder.name, shorten(error))
     number = int(folder.name) if folder.name.isdecimal() else folder.name

@@ -73,7 +73,7 @@ def _look_up(names: dict[int, str], number: object) -> str:
 def _iter_pairs(struct: object, names: tuple[str, str], name: str) -> Iterator[tuple[Any, Any]]:
     first, second = (struct.get(key) for key in names) if isinstance(struct, dict) else (None, None)
     if not isinstance(first, list) or not isinstance(second, list) or len(first) != len(second):
-        raise ParseError(f"{name}: {names[0]} and {names[1]} are not lists of the same length")
+        raise ParseError(f"{name} has no {names[0]} and {names[1]} of one length")
     return zip(first, second, strict=True)
 
 

@@ -151,7 +151,7 @@ def _get_value(row: Row, path: str) -> Any:
 
 def _make_problem(id: str, values: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
     if isinstance(values["statement"], list | Mapping):
-        raise ParseError("statement is not a text. Write the path of an element, such as prompt.0.content")
+        raise ParseError("statement is not a text. Name one of its elements, such as prompt.0.content")
     licence = options.get("licence", "unknown")
     texts: dict[str, Any] = {name: values.get(name) for name in _TEXTS}
     if "expected_answer" in options["fields"]:
@@ -238,14 +238,14 @@ def _parse_solutions(value: object, language: object, path: str) -> tuple[Progra
     if isinstance(first, Mapping):
         names = ", ".join(map(str, first))
         raise ParseError(
-            f"solutions are objects with {shorten(names)}. Write the path of one of these, such as "
+            f"solutions are objects with {shorten(names)}. Name one of these, such as "
             f"{path}.{next(iter(first), 'code')}"
         )
     if not isinstance(programs, list) or not all(isinstance(text, str) for text in programs):
         raise ParseError("solutions are neither a text nor a list of texts")
     languages = language if isinstance(language, list) else [language] * len(programs)
     if len(languages) != len(programs):
-        raise ParseError(f"{len(programs)} solutions, but languages for {len(languages)}")
+        raise ParseError(f"{len(programs)} solutions in {len(languages)} languages")
     return tuple(parse_solution(text, optional_text(stated)) for text, stated in zip(programs, languages, strict=True))
 
 

@@ -83,7 +83,7 @@ def read(table: TableFiles) -> Iterator[Problem | Rejection]:
         nonlocal n_outside
         day = optional_text(row["contest_date"])[:10]
         if is_bounded and not re.fullmatch(r"\d{4}-\d\d-\d\d", day):
-            raise ParseError(f"contest_date {shorten(row['contest_date'])} is not a date, as the window requires")
+            raise ParseError(f"contest_date {shorten(row['contest_date'])} is no date, so the window cannot be applied")
         if is_bounded and not first <= day <= last:
             n_outside += 1
             return None
@@ -135,7 +135,7 @@ def decode_private_tests(encoded: object) -> Any:
         unpacker = zlib.decompressobj()
         packed = unpacker.decompress(base64.b64decode(encoded, validate=True), MAX_UNPACKED_BYTES)
         if not unpacker.eof:
-            raise ValueError(f"truncated, or more than {MAX_UNPACKED_BYTES // 2**20} MB when decompressed")
+            raise ValueError(f"incomplete, or more than {MAX_UNPACKED_BYTES // 2**20} MB unpacked")
         text = _PlainUnpickler(io.BytesIO(packed)).load()
     # A damaged pickle can raise nearly any exception.
     except Exception as error:

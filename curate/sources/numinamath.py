@@ -29,7 +29,7 @@ def _parse_row(id: str, row: Row) -> Problem:
         if (mark := optional_text(row[column])) not in ("Yes", ""):
             raise ParseError(f"{column} {mark}", "invalid")
     if row["synthetic"]:
-        raise ParseError("a model made the problem from another one", "synthetic")
+        raise ParseError("a model made the question from another one", "synthetic")
     return make_question(
         id,
         optional_text(row["answer"]),

@@ -40,7 +40,7 @@ class ParsedTests:
         Raises ParseError for another checker of tests in Python code.
         """
         if self.assertions is not None and checker not in ("", self.checker):
-            raise ParseError(f"tests in Python code contain comparisons, so the checker {checker} cannot be used")
+            raise ParseError(f"tests that are Python code say themselves what is right, so no checker {checker} can")
         cases = deduplicate_cases(self.cases)
         return Suite(
             cases,
@@ -73,4 +73,4 @@ def parse_function_name(value: object, name: str) -> str | None:
         return None
     if isinstance(value, str) and (function := value.rpartition(".")[2]).isidentifier():
         return function
-    raise ParseError(f"{name} is not the name of a function: {shorten(value)}")
+    raise ParseError(f"{name} is no name of a function: {shorten(value)}")

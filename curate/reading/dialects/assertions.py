@@ -62,7 +62,7 @@ def read(
 
     Raises ParseError if the tests have none of the forms above, or assert nothing.
     """
-    before = parse(preamble, "the preamble")
+    before = parse(preamble, "the given code")
     prepared = parse(setup, "the setup of the tests")
     nodes = [node for text in (tests if isinstance(tests, list) else [tests]) for node in parse(text, "a test")]
     imported, nodes = _remove_solution_imports([*prepared, *nodes])
@@ -113,7 +113,7 @@ def read_examples(code: object, entry_point: str | None = None, starter_code: st
         raise ParseError("there is no function check(candidate)")
     function = entry_point or parse_function_name(_find_checked_function(nodes), "the argument of check")
     if function is None:
-        raise ParseError("the tests do not end with a call of check, which names the tested function")
+        raise ParseError("the function that check is for is not named")
     order = find_parameter_names(starter_code, function)
     candidate = check.args.args[0].arg
     try:
@@ -161,7 +161,7 @@ def _divide_tests(nodes: Sequence[ast.stmt], entry_point: str | None) -> _TestSe
     if check is not None:
         entry_point = entry_point or _find_checked_function(nodes)
         if entry_point is None:
-            raise ParseError("the tests do not end with a call of check, which names the tested function")
+            raise ParseError("the function that check is for is not named")
         return _TestSections(others, _replace_parameter(check, entry_point), tests, entry_point)
     if tests:
         return _TestSections(others, [], tests, entry_point)
@@ -201,7 +201,7 @@ def _replace_parameter(check: ast.FunctionDef, entry_point: str) -> list[ast.stm
     if candidate in find_bound_names(check.body) or any(
         isinstance(node, ast.Return) for node in _list_own_nodes(check)
     ):
-        raise ParseError("the function check assigns its parameter or returns a value")
+        raise ParseError("the check assigns its parameter, or returns something")
     target = parse(entry_point, "the name of the function")[0]
     if not isinstance(target, ast.Expr):
         raise ParseError(f"{entry_point} is not a function")
@@ -301,6 +301,6 @@ def _add_pytest_import(nodes: Sequence[ast.stmt], tests: Sequence[ast.stmt]) -> 
             case ast.ImportFrom("pytest", aliases):
                 names |= {alias.name for alias in aliases}
     if unknown := sorted(names - _PYTEST_NAMES):
-        raise ParseError(f"the tests use pytest.{unknown[0]}, which the sandbox does not provide")
+        raise ParseError(f"the tests use pytest.{unknown[0]}")
     is_used = any("pytest" in find_used_names(node) for node in (*nodes, *tests))
     return [*(parse("import pytest", "pytest") if is_used and "pytest" not in find_bound_names(nodes) else ()), *nodes]

@@ -31,7 +31,7 @@ def unparse(nodes: Iterable[ast.AST]) -> str:
         with allow_long_integers():
             return "\n".join(ast.unparse(node) for node in nodes)
     except (ValueError, RecursionError) as error:
-        raise ParseError(f"a test cannot be converted to source code: {shorten(error)}") from None
+        raise ParseError(f"a test cannot be written: {shorten(error)}") from None
 
 
 def find_used_names(node: ast.AST) -> set[str]:

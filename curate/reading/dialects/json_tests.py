@@ -47,7 +47,7 @@ def read_columns(encoded: object, name: str = "input_output") -> ParsedTests:
     inputs, outputs = content["inputs"], content["outputs"]
     entry_point = parse_function_name(content.get("fn_name"), "fn_name")
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        raise ParseError("inputs and outputs are not lists of the same length")
+        raise ParseError("inputs and outputs are not lists of one length")
     if entry_point is None:
         return ParsedTests(tuple(map(_make_stdin_case, inputs, outputs)))
     if not all(isinstance(arguments, list) for arguments in inputs):
@@ -94,7 +94,7 @@ def parse_json_tests(encoded: object, entry_point: str | None = None, starter_co
     if kind == "stdin":
         return ParsedTests(tuple(_make_stdin_case(test["input"], test["output"]) for test in tests))
     if function is None:
-        raise ParseError("the tests call a function, but neither they nor the problem name it")
+        raise ParseError("tests of a function whose name is not given")
     read_case = _READERS[kind]
     cases = tuple(read_case(test["input"], test["output"], function, starter_code) for test in tests)
     return ParsedTests(cases, function, "lcb" if kind == "lines" else "exact")
@@ -118,10 +118,10 @@ def _classify_test(test: Any, entry_point: str | None, starter_code: str) -> tup
     else:
         kind = "stdin" if stated_type is None else _KINDS.get(stated_type) if isinstance(stated_type, str) else None
     if kind is None:
-        raise ParseError(f"a test of the unknown type {shorten(stated_type)}")
+        raise ParseError(f"a test of type {shorten(stated_type)}")
     if kind == "stdin":
         if entry_point:
-            raise ParseError(f"a test for standard input in a problem that asks for the function {entry_point}")
+            raise ParseError(f"a test for standard input in a problem that asks for {entry_point}")
         return kind, None
     if _has_names(test["input"]):
         kind = "names"
@@ -164,7 +164,7 @@ def _read_argument_list(arguments: Any, expected: Any, function: str, starter_co
 def _read_argument_lines(lines: Any, expected: Any, function: str, starter_code: str) -> Case:
     """Read one argument per line. Keeps the text of values, so long integers and decimals lose no digits."""
     if not isinstance(lines, str) or not isinstance(expected, str):
-        raise ParseError("the input and the output of a test are not text")
+        raise ParseError("a test has no input and output text")
     arguments = lines.strip().split("\n") if lines.strip() else []
     _check_signature(starter_code, function, [parse_json(argument, "an argument") for argument in arguments])
     # Some expected values are error messages, such as "Error: list index out of range".

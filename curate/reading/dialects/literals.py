@@ -81,7 +81,7 @@ def _evaluate_items(nodes: list[ast.expr], names: Mapping[str, Any]) -> list[Any
 
 def _compute(operation: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(operation, ast.Mod) and isinstance(left, str | bytes):
-        raise NotLiteral("string formatting")
+        raise NotLiteral("text is formatted")
     bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
     if isinstance(operation, ast.Pow) and len(bits) == 2 and bits[0] * abs(right) > MAX_BITS:
         raise NotLiteral("a large power")

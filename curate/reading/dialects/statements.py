@@ -358,7 +358,7 @@ def _expand_parameters(node: ast.FunctionDef, values: Mapping[str, Any]) -> list
             case ast.Attribute(ast.Attribute(attr="mark")) | ast.Call(ast.Attribute(ast.Attribute(attr="mark"))):
                 pass
             case _:
-                raise ParseError(f"a test has an unsupported decorator: {shorten(ast.unparse(decorator))}")
+                raise ParseError(f"a test is decorated: {shorten(ast.unparse(decorator))}")
     expected = {argument.arg for argument in node.args.args} - {"self"}
     if missing := expected - sets[0].keys() if sets else ():
         raise ParseError(f"a test needs the fixture {', '.join(sorted(missing))}")

@@ -177,7 +177,7 @@ def test_a_problem_without_a_date_cannot_be_compared_with_a_window(tmp_path):
     path = write_jsonl(tmp_path / "test.jsonl", [livecodebench_row("7", "s", contest_date=None)])
     (rejection,) = read(select_files(locate(f"{path}?from=2024-01-01")))
     assert rejection.reason == "unparsable"
-    assert "not a date" in rejection.detail
+    assert "no date" in rejection.detail
     assert isinstance(next(read(select_files(locate(str(path))))), Problem)
 
 
