@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
 from pathlib import Path
@@ -145,20 +145,15 @@ def measure_programs(raw: Path) -> dict[str, Any]:
     return {**build, "workers": cores, "ratio": ratio, "funnel": funnel}
 
 
-EXPERIMENTS: dict[str, Callable[[Path], Any]] = {
-    "rows": lambda raw: measure_rows(),
-    "programs": measure_programs,
-}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiments", nargs="*", choices=[*EXPERIMENTS, []], metavar="EXPERIMENT")
+    parser.add_argument("experiments", nargs="*", choices=["rows", "programs", []], metavar="EXPERIMENT")
     parser.add_argument("--raw", type=Path, default=ROOT / "examples" / "raw")
     chosen = parser.parse_args()
     results = load_results("build")
-    for name in chosen.experiments or EXPERIMENTS:
-        results[name] = {"machine": describe_machine(), "measured": EXPERIMENTS[name](chosen.raw)}
+    for name in chosen.experiments or ("rows", "programs"):
+        measured = measure_rows() if name == "rows" else measure_programs(chosen.raw)
+        results[name] = {"machine": describe_machine(), "measured": measured}
         save_results("build", results)
 
 

@@ -40,7 +40,7 @@ class CheckEnd(NamedTuple):
     @property
     def failure(self) -> str:
         """The reason for missing figures."""
-        how = f"status {self.status}" if self.status is not None else f"its time was over after {self.seconds:.0f} s"
+        how = f"timeout after {self.seconds:.0f} s" if self.status is None else f"exit status {self.status}"
         return f"not measured: {how}"
 
 
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--python", default=sys.executable, help="interpreter of the checks  [default: this one]")
     given = parser.parse_args(arguments)
     if unknown := sorted(set(given.checks) - SECONDS.keys()):
-        parser.error(f"there is no check {unknown[0]}; known are {', '.join(SECONDS)}")
+        parser.error(f"unknown check {unknown[0]}; choose from {', '.join(SECONDS)}")
     n_gpus = 1 if given.cpu else _count_gpus()
     if not n_gpus:
         parser.error("torch finds no GPU. To run with tiny shapes on the CPU, type: benchmarks/gpu.sh --cpu")

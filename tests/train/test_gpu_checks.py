@@ -72,7 +72,7 @@ def test_a_check_has_its_seconds_and_leaves_no_process(capsys):
     assert threading.active_count() == n_threads  # the one that reads has come to an end, so nobody can write any more
     assert end.last_lines == ["last words"]
     assert [row["result"] for row in table.rows] == [PASS] + [FAIL] * (len(THRESHOLDS["machine"]) - 1)
-    assert table.rows[-1]["reason"] == "not measured: its time was over after 1 s"
+    assert table.rows[-1]["reason"] == "not measured: timeout after 1 s"
 
 
 def test_what_a_check_printed_before_it_crashed_is_shown(tmp_path, capsys):
@@ -85,7 +85,7 @@ def test_what_a_check_printed_before_it_crashed_is_shown(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert printed.count("| CUDA error: an illegal memory access was encountered") == 2  # of machine and kernels
     assert {row["check"] for row in json.loads(out.read_text())["figures"]} == {"machine", "kernels"}
-    assert printed.count("fail  not measured: status 3") == len(THRESHOLDS["machine"]) + len(THRESHOLDS["kernels"])
+    assert printed.count("fail  not measured: exit status 3") == len(THRESHOLDS["machine"]) + len(THRESHOLDS["kernels"])
 
 
 @pytest.mark.parametrize(
@@ -110,4 +110,4 @@ def test_checks_on_one_gpu_have_eight_minutes_together():
 def test_a_check_that_does_not_exist_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["--cpu", "kernel"])
-    assert "there is no check kernel; known are machine, kernels, learner" in capsys.readouterr().err
+    assert "unknown check kernel; choose from machine, kernels, learner" in capsys.readouterr().err
