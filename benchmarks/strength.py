@@ -35,7 +35,7 @@ from sandbox import Judgement, Program, Sandbox, Suite, Verdict
 
 SOURCES = ("taco", "synthetic1", "livecodebench")
 BUDGETS = (3, 5, 8, 15)
-DRAWS = 20
+RANDOM_ORDERS = 20
 MAX_REFERENCE_SECONDS = 0.5  # problems with a slower reference are skipped, because their mutants take hours
 MIN_TESTS = 5
 
@@ -52,15 +52,11 @@ class Subject:
 
 
 def read_subjects(data: Path) -> Iterator[Subject]:
-    references: dict[str, tuple[Program, ...]] = {}
-    for line in (data / "labels" / "livecodebench_references.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        references[f"livecodebench/{row['id']}"] = (Program(row["code"]),)
+    rows = read_labels(data, "livecodebench_references")
+    references: dict[str, tuple[Program, ...]] = {f"livecodebench/{row['id']}": (Program(row["code"]),) for row in rows}
     for source in SOURCES:
-        labels = {}
-        for line in (data / "labels" / f"{source}.jsonl").read_text().splitlines():
-            label = json.loads(line)
-            labels[f"{source}/{label['row'] if source == 'taco' else label['id']}"] = label
+        id_key = "row" if source == "taco" else "id"
+        labels = {f"{source}/{label[id_key]}": label for label in read_labels(data, source)}
         for problem in import_module(f"curate.sources.{source}").read(locate(str(data / source))):
             if not isinstance(problem, Problem) or len(problem.tests.cases) < MIN_TESTS:
                 continue
@@ -69,17 +65,20 @@ def read_subjects(data: Path) -> Iterator[Subject]:
                 problem = replace(problem, tests=unwrap_expected_values(problem.tests))
             solutions: tuple[Program, ...] = problem.solutions or references.get(problem.id, ())
             by_verdict: dict[str, list[Program]] = defaultdict(list)
-            for verdict, solution in zip(label["reference_verdicts"], solutions, strict=True):
+            is_slow = False
+            found = zip(label["reference_verdicts"], label["reference_slowest_s"], solutions, strict=True)
+            for verdict, seconds, solution in found:
+                is_slow = is_slow or (verdict == "accepted" and (seconds or 0) > MAX_REFERENCE_SECONDS)
                 if solution.language == "python":
                     by_verdict[verdict].append(solution)
-            slow = any(
-                verdict == "accepted" and (seconds or 0) > MAX_REFERENCE_SECONDS
-                for verdict, seconds in zip(label["reference_verdicts"], label["reference_slowest_s"], strict=True)
-            )
             accepted = sorted(dict.fromkeys(by_verdict["accepted"]), key=lambda s: (len(s.source), s.source))
             wrong = (solution for v in ("wrong_answer", "runtime_error", "time_limit") for solution in by_verdict[v])
             name = f"{source}:{label['id']}"
-            yield Subject(problem, () if slow else tuple(accepted), tuple(wrong), tuple(label["duplicate_of"]), name)
+            yield Subject(problem, () if is_slow else tuple(accepted), tuple(wrong), tuple(label["duplicate_of"]), name)
+
+
+def read_labels(data: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (data / "labels" / f"{name}.jsonl").read_text().splitlines()]
 
 
 def merge_duplicates(repeated: Iterator[Subject]) -> list[Subject]:
@@ -121,11 +120,11 @@ def order_cases(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[i
     indices = range(len(suite.cases))
     numbered = replace(suite, cases=tuple(replace(c, expected=str(n)) for n, c in enumerate(suite.cases)))
     ours = select_cases(numbered, "strongest", budget=len(indices), strongest=strength.strongest)
-    draws = [random.Random(draw).sample(indices, len(indices)) for draw in range(DRAWS)]
+    orders = [random.Random(seed).sample(indices, len(indices)) for seed in range(RANDOM_ORDERS)]
     return {
         "first": [list(indices)],
         "longest": [order_by_length(suite)],
-        "blind": draws,
+        "blind": orders,
         "strongest": [[int(case.expected) for case in ours.cases]],
     }
 
