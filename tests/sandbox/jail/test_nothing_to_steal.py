@@ -133,7 +133,7 @@ def test_a_program_finds_no_path_or_package_of_the_machine(box: Sandbox) -> None
 
 def test_the_processes_of_a_worker_have_no_privileges_while_they_are_idle(box: Sandbox) -> None:
     wardens = [name for name in os.listdir("/proc") if name.isdigit() and _parent(name) == os.getpid()]
-    wardens = [name for name in wardens if b"jail.worker" in Path(f"/proc/{name}/cmdline").read_bytes()]
+    wardens = [name for name in wardens if b"judging.worker" in Path(f"/proc/{name}/cmdline").read_bytes()]
     judges = [
         name for name in os.listdir("/proc") if name.isdigit() and str(_parent(name)) in wardens and _is_judge(name)
     ]
