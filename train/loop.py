@@ -77,7 +77,7 @@ def train(config: Config, run: Path, *, report: StepCallback = lambda step, metr
         submit: SubmitForReward = rewards.submit
         if reward_training:
             reward_training.restore(progress.step)
-            submit = reward_training.observe(submit)
+            submit = reward_training.wrap_submit(submit)
         timeline = Timeline(run, after_seconds=progress.seconds)
         pipeline = stack.enter_context(
             _open_pipeline(config, run, learner, prompts, tokenizer, submit, timeline, progress)
@@ -150,7 +150,7 @@ def _open_reward_training(config: Config, run: Path, stack: ExitStack) -> Reward
     reward = config.reward
     if not reward.model_train_steps:
         return None
-    model = stack.enter_context(RewardModel(reward.model, reward.model_device, trained=True))
+    model = stack.enter_context(RewardModel(reward.model, reward.model_device, trainable=True))
     steps, learning_rate = reward.model_train_steps, reward.model_learning_rate
     return RewardTraining(run, model, every_steps=steps, learning_rate=learning_rate, seed=config.run.seed)
 
@@ -213,7 +213,7 @@ class Trainer:
         self._last_progress = progress  # progress after the last complete step
         self._saved_step = self._step_of_weights = progress.step
         self._schedule = ContextSchedule(
-            config.stages, progress.stage, progress.recent_clipped, ahead=config.rollout.pipeline == "one-off"
+            config.stages, progress.stage, progress.recent_clipped, sampled_ahead=config.rollout.pipeline == "one-off"
         )
         self._pending_checkpoint: Future[Path] | None = None
         self._evaluations = EvaluationScheduler(
@@ -224,7 +224,7 @@ class Trainer:
             suites,
             self._log_deferred_evaluation,
             timeline,
-            seconds=progress.evaluated_seconds,
+            evaluated_seconds=progress.evaluated_seconds,
         )
         self._performance = Performance(config, n_ranks=learner.n_ranks)
         self._step_train_seconds = 0.0
@@ -309,7 +309,7 @@ class Trainer:
         """Compare sampler and learner on the first groups of a batch, if both used the same weights."""
         if all(version == step - 1 for group in groups for rollout in group for version in rollout.versions):
             engine = self._config.engine
-            check_mismatch(metrics, step=step, alarm=engine.mismatch_alarm, fail_above=engine.mismatch_stop)
+            check_mismatch(metrics, step=step, warn_above=engine.mismatch_alarm, fail_above=engine.mismatch_stop)
 
     def _compute_time_metrics(self, groups: Sequence[Group], seconds: float) -> dict[str, float]:
         return {
@@ -366,7 +366,7 @@ class Trainer:
             num_tokens=num_tokens,
             seconds=self._timeline.clock(),
             stage=self._schedule.index,
-            evaluated_seconds=self._evaluations.schedule.seconds,
+            evaluated_seconds=self._evaluations.schedule.evaluated_seconds,
             recent_clipped=tuple(self._schedule.recent_truncated),
             signal_share=share,
             sampled_ahead=tuple(ahead),

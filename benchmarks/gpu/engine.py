@@ -19,7 +19,7 @@ from train.learning.learner import Learner
 from train.learning.policy import load_hf_config
 from train.learning.sequences import TrainingSequence
 from train.rollouts.weight_sync import compare_samples, publish
-from train.run.memory import cache_bytes_per_token
+from train.run.memory import compute_token_cache_bytes
 from train.sampling.open_engine import open_engine_in_process
 from train.sampling.proof import PARITY_METRIC
 from train.sampling.protocol import SampledCompletion, SamplingParams
@@ -50,7 +50,7 @@ def main(check: CheckEnvironment) -> None:
     check.report(start_seconds=seconds, cache_tokens=n_tokens)
     with check.catch_errors():
         planned, text_config = plan_memory(run, ENGINE), load_hf_config(run.model.path).get_text_config()
-        held = planned["weights"] + n_tokens * cache_bytes_per_token(text_config, 2)
+        held = planned["weights"] + n_tokens * compute_token_cache_bytes(text_config, 2)
         share = 0.0 if check.on_cpu else run.engine.memory_share * torch.cuda.mem_get_info()[1]
         check.report(overhead_of_plan=(share - held) / planned["overhead"] if share else None)
     with check.catch_errors():

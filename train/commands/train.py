@@ -246,7 +246,7 @@ def _read_settings(
     sha256 = settings.sandbox.packages_sha256 or compute_fingerprint(options.find_packages())
     settings = with_sandbox(settings, {"packages": options.packages, "packages_sha256": sha256})
     check_custom_reward(settings.reward.function)
-    check_reward_model(settings.reward.model, trained=settings.reward.model_train_steps > 0)
+    check_reward_model(settings.reward.model, trainable=settings.reward.model_train_steps > 0)
     return settings
 
 

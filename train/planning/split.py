@@ -24,7 +24,12 @@ from train.planning.simulate import (
     Workload,
     simulate,
 )
-from train.run.memory import cache_bytes_per_token, estimate_learner_memory, estimate_run_memory, select_gpu_memory
+from train.run.memory import (
+    compute_token_cache_bytes,
+    estimate_learner_memory,
+    estimate_run_memory,
+    exclude_offloaded_moments,
+)
 
 MODES = (SYNC, ONE_OFF, *(TrainingMode("async", staleness) for staleness in (1, 2, 4, 8)))
 # Mean length of completions as a share of the limit. DeepCoder's 14B run began with 8K of 32K and ended with 17.5K.
@@ -112,7 +117,7 @@ def build_model_size(config: Config) -> ModelSize:
     decoupled = replace(config, objective=replace(config.objective, old="learner"))
     return ModelSize(
         memory.parameters,
-        float(cache_bytes_per_token(hf_config.get_text_config(), 2)),
+        float(compute_token_cache_bytes(hf_config.get_text_config(), 2)),
         forward,
         count_training_flops(forward, decoupled, recomputed=True),
     )
@@ -146,7 +151,7 @@ def build_cluster(config: Config, gpu: Gpu, gpus: int) -> GpuCluster:
     """
 
     def fits(ranks: int) -> bool:
-        needed = select_gpu_memory(estimate_run_memory(config, ranks=ranks), offload=config.optimizer.offload)
+        needed = exclude_offloaded_moments(estimate_run_memory(config, ranks=ranks), offload=config.optimizer.offload)
         return needed.total <= _MEMORY_SHARE * gpu.memory
 
     numbers = range(config.ranks.context, gpus + 1, config.ranks.context)

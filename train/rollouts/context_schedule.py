@@ -10,31 +10,36 @@ from train.config import StageConfig
 
 
 class ContextSchedule:
-    """The current stage of a run.
+    """The stages of a run and the current one. Checkpoints store `index` and `recent_truncated`.
 
-    index             index of the current stage; saved in checkpoints, as is `recent_truncated`
+    index             index of the current stage
     recent_truncated  truncated share of each recent step
-    ahead             whether batches are sampled one step early: the first batch of a stage then has the previous
-                      length
+    sampled_ahead     whether each batch is sampled one step early, so the first batch of a stage has the previous
+                      stage's length
     """
 
     def __init__(
-        self, stages: Sequence[StageConfig], index: int = 0, recent: Sequence[float] = (), *, ahead: bool = False
+        self,
+        stages: Sequence[StageConfig],
+        index: int = 0,
+        recent_truncated: Sequence[float] = (),
+        *,
+        sampled_ahead: bool = False,
     ) -> None:
         self._stages = stages
-        self._ahead = ahead
+        self._sampled_ahead = sampled_ahead
         self.index = index
-        self.recent_truncated = deque(recent, maxlen=1 + max(stage.over_steps for stage in stages))
+        self.recent_truncated = deque(recent_truncated, maxlen=1 + max(stage.over_steps for stage in stages))
 
     @property
     def max_tokens(self) -> int:
         return self._stages[self.index].max_tokens
 
     def advance(self, step: int, clipped_ratio: float) -> bool:
-        """Record a step's truncated share, enter the next stage if due, and return whether it began."""
+        """Record a step's truncated share. Return whether this begins the next stage."""
         stage = self._stages[self.index]
         self.recent_truncated.append(clipped_ratio)
-        of_stage = list(self.recent_truncated)[int(self._ahead and self.index > 0) :][-stage.over_steps :]
+        of_stage = list(self.recent_truncated)[int(self._sampled_ahead and self.index > 0) :][-stage.over_steps :]
         by_step = bool(stage.until_step) and step >= stage.until_step
         by_ratio = (
             stage.until_clipped > 0

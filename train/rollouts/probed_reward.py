@@ -12,13 +12,13 @@ from train.errors import TrainError
 from train.rollouts.prompt_dataset import ProblemKinds
 from train.rollouts.rewards import open_scorer
 
-_stack = ExitStack()  # open until the process ends
+_stack = ExitStack()  # never closed: the rewards stay open until the process exits
 _ON_SERVERS = ("http", "ray")
-_UNUSED = "unused"  # placeholder for model and dataset, which no reward reads
+_UNUSED = "unused"  # placeholder for the required keys model.path and data.dataset, which rewards do not read
 
 
 def needs_network(path: str) -> bool:
-    """Return whether a server runs the programs of this configuration. Raises UnusableTarget."""
+    """Return whether programs run on a sandbox server. Raises UnusableTarget if the configuration is invalid."""
     return _read(path).sandbox.backend in _ON_SERVERS
 
 
@@ -34,9 +34,11 @@ def _to_unusable_target(path: str, error: Exception) -> UnusableTarget:
 
 
 def open_reward(path: str) -> Callable[[str, Suite], float | None]:
-    """Return a function that scores a completion of a problem with tests as the configured run does.
+    """Return a function that scores a completion by the run's reward, given the tests of its problem.
 
-    Raises UnusableTarget if the configuration is invalid, or its sandbox cannot be opened.
+    path: file of the run's configuration
+
+    Raises UnusableTarget if the configuration is invalid or its sandbox cannot be opened.
     """
     config = _read(path)
     try:

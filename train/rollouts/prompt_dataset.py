@@ -1,15 +1,15 @@
-"""The prompts of a run: each dataset once per epoch, in an order that the seed determines.
+"""The prompts of a run: each dataset once per epoch, in an order determined by the seed.
 
-A position counts prompts over all datasets and epochs, so a checkpoint stores only the position. Positions
-are divided into blocks. In each block, every dataset gets its share up to rounding; a random shift makes the expected
-share exact, however small. The order within a block is shuffled.
+A position counts prompts over all datasets and epochs, so a checkpoint stores only the position. Blocks of positions
+mix the datasets by weight, each in random order. Within a block, shares are exact up to rounding; a random shift of
+each block makes the expected share of even a small dataset exact.
 
-A dataset is one that curate built, or a file of prompts (JSONL, Parquet, CSV) with these columns:
+A dataset is a folder that curate built, or a file of prompts (JSONL, Parquet, CSV) with these columns:
 
-    prompt   a text, or a list of messages with role and content, used as it is
+    prompt   a text, or a list of messages with role and content, used unchanged
     answer   expected answer, for reward.math or a custom reward function; optional
-    id       name of the row; by default, its number
-    source   origin, for metrics; by default, the name of the file
+    id       name of the row; default: the file's name and the row number
+    source   origin, for metrics; default: the file's name
 """
 
 import hashlib
@@ -44,38 +44,38 @@ from train.sampling.text import tokenize_prompt
 log = logging.getLogger(__name__)
 
 _BLOCK_POSITIONS = 128
-_MAX_CACHED_BLOCKS = 64  # a batch spans few blocks
+_MAX_CACHED_BLOCKS = 64  # more than the blocks of a batch
 
 
 class Mixture:
-    """An assignment of positions to datasets. weights: positive proportions, one per dataset."""
+    """An assignment of positions to datasets. weights: positive proportion of each dataset."""
 
     def __init__(self, weights: Sequence[float], *, seed: int) -> None:
         self._seed = seed
         *self._bounds, _ = (bound / sum(weights) for bound in accumulate(weights))
         self._block = lru_cache(_MAX_CACHED_BLOCKS)(self._build_block)
         self._lock = threading.Lock()
-        self._before = [(0,) * len(weights)]  # for each block, the number of earlier prompts of each dataset
+        self._before = [(0,) * len(weights)]  # per block, each dataset's count of prompts in earlier blocks
 
     def locate(self, position: int) -> tuple[int, int]:
-        """Return the dataset's number, and the number of its prompts before this position."""
+        """Return the index of the position's dataset, and the count of that dataset's prompts at earlier positions."""
         if not self._bounds:
             return 0, position
-        number, offset = divmod(position, _BLOCK_POSITIONS)
-        block = self._block(number)
+        block_index, offset = divmod(position, _BLOCK_POSITIONS)
+        block = self._block(block_index)
         dataset = block[offset]
-        return dataset, self._count_before(number)[dataset] + block[:offset].count(dataset)
+        return dataset, self._count_prompts_before(block_index)[dataset] + block[:offset].count(dataset)
 
-    def _count_before(self, number: int) -> tuple[int, ...]:
+    def _count_prompts_before(self, block_index: int) -> tuple[int, ...]:
         before = self._before
         with self._lock:
-            while len(before) <= number:
+            while len(before) <= block_index:
                 block = self._block(len(before) - 1)
                 before.append(tuple(count + block.count(dataset) for dataset, count in enumerate(before[-1])))
-        return before[number]
+        return before[block_index]
 
-    def _build_block(self, number: int) -> list[int]:
-        rng = random.Random(f"{self._seed} {number} mixture")
+    def _build_block(self, block_index: int) -> list[int]:
+        rng = random.Random(f"{self._seed} {block_index} mixture")
         shift = rng.random()
         block = [bisect_right(self._bounds, (index + shift) / _BLOCK_POSITIONS) for index in range(_BLOCK_POSITIONS)]
         rng.shuffle(block)
@@ -103,10 +103,10 @@ class ProblemKinds:
 
 @dataclass(frozen=True, slots=True)
 class TrainingProblem:
-    """A chat, and the tests or the expected answer that score its completions.
+    """A chat, and the tests or the expected answer that score its completions; empty if it has none.
 
-    tests            JSON text of a Suite; empty if none
-    expected_answer  empty if none
+    tests            a Suite as JSON
+    strongest_tests  indices of the tests that reject the most wrong programs, the strongest first
     """
 
     id: str
@@ -124,7 +124,7 @@ class TrainingProblem:
 
 
 def is_prompt_file(dataset: str) -> bool:
-    """Return whether a dataset is a file of prompts rather than one that curate built."""
+    """Return whether a dataset is a file of prompts rather than a folder that curate built."""
     return Path(dataset).expanduser().is_file()
 
 
@@ -137,9 +137,9 @@ def read_problems(
 ) -> Iterator[TrainingProblem]:
     """Yield the problems of a dataset.
 
-    prompt             format of program prompts; only its system prompt applies to a file of prompts
-    excluded_counts    incremented for untrusted rows, by reason
-    unverified_counts  incremented for unverified rows that are yielded, by source
+    prompt             format of program prompts; a file of prompts gets only its system prompt
+    excluded_counts    counter of excluded untrusted rows by reason, to update
+    unverified_counts  counter of yielded unverified rows by source, to update
 
     Raises CurateError if this is not a dataset or was altered, and ConfigError for an invalid row.
     """
@@ -149,21 +149,25 @@ def read_problems(
 
 
 def describe_unverified_rows(counts: Mapping[str, int], include: Sequence[str]) -> str:
-    """Describe the unverified rows that a run trains on, and how to exclude them.
+    """Describe the unverified rows that a run trains on, with the option that excludes them.
 
-    counts   number of rows by source
+    counts   number of unverified rows by source
     include  data.include of the run
     """
-    of_each = ", ".join(f"{source} {n:,}" for source, n in sorted(counts.items()))
-    rest = json.dumps([word for word in include if word != UNVERIFIED])
+    counts_text = ", ".join(f"{source} {n:,}" for source, n in sorted(counts.items()))
+    others = json.dumps([word for word in include if word != UNVERIFIED])
     return (
-        f"trains on {sum(counts.values()):,} unverified rows ({of_each}): no solutions of them are published, so no "
-        f"reference has passed their tests. To leave them out: --set 'data.include={rest}'"
+        f"trains on {sum(counts.values()):,} unverified rows ({counts_text}): no solutions of them are published, so "
+        f"no reference solution has passed their tests. To exclude them: --set 'data.include={others}'"
     )
 
 
 def _read_curated(
-    dataset: str, trust: TrustPolicy, prompt: PromptFormat, left_out: Counter[str], unverified: Counter[str]
+    dataset: str,
+    trust: TrustPolicy,
+    prompt: PromptFormat,
+    excluded_counts: Counter[str],
+    unverified_counts: Counter[str],
 ) -> Iterator[TrainingProblem]:
     folder = resolve_dataset_folder(dataset)
     check_trusted(folder, trust)
@@ -174,10 +178,10 @@ def _read_curated(
                 verified=row["verified"], suspect=row["multi_answer_suspect"], checker=suite.checker
             )
             if reason is not None:
-                left_out[reason] += 1
+                excluded_counts[reason] += 1
                 continue
             if not row["verified"]:
-                unverified[row["source"]] += 1
+                unverified_counts[row["source"]] += 1
             yield TrainingProblem(
                 row["id"],
                 row["source"],
@@ -196,19 +200,21 @@ def _read_prompt_file(path: Path, prompt: PromptFormat) -> Iterator[TrainingProb
         if row["prompt"] is None:
             raise ConfigError(
                 f"{path}: row {number} has no prompt. A file to train on needs the column prompt and, for reward.math, "
-                "the column answer."
+                "the column answer. Complete or delete the row."
             )
         chat = _parse_chat(row["prompt"])
         if chat is None:
             raise ConfigError(
                 f"{path}: the prompt of row {number} must be a text, or a list of messages with role and content, "
-                f"not {shorten(repr(row['prompt']))}"
+                f"not {shorten(repr(row['prompt']))}. Correct the row."
             )
         if prompt.system and chat[0]["role"] != "system":
             chat = [{"role": "system", "content": prompt.system}, *chat]
         expected = row["answer"]
         if not isinstance(expected, str | int | float | None):
-            raise ConfigError(f"{path}: the answer of row {number} must be a text, not {shorten(repr(expected))}")
+            raise ConfigError(
+                f"{path}: the answer of row {number} must be a text, not {shorten(repr(expected))}. Correct it."
+            )
         yield TrainingProblem(
             str(row["id"] or f"{path.stem}/{number}"),
             str(row["source"] or path.stem),
@@ -232,35 +238,38 @@ def _parse_chat(prompt: Any) -> Chat | None:
 
 @dataclass(frozen=True, slots=True)
 class TrainingPrompt:
-    """A tokenized prompt with the task that scores its completions."""
+    """A tokenized prompt with the task that scores its completions. source: column `source` of the dataset."""
 
     id: str
     prompt_ids: tuple[int, ...]
     task: Task
-    source: str = ""  # column `source` of the dataset
+    source: str = ""
 
 
 @dataclass(slots=True)
 class _Dataset:
-    """One dataset. offsets: byte offset of each problem's line in the cache."""
+    """A dataset of a run.
+
+    offsets  byte offset of each problem's line in the cache
+    order    an epoch, and its shuffled order of problems
+    """
 
     name: str
     offsets: list[int] = field(default_factory=list)
-    order: tuple[int, list[int]] = (-1, [])  # (epoch, its shuffled order)
+    order: tuple[int, list[int]] = (-1, [])
 
 
 class PromptDataset:
-    """The trusted problems of a run with sufficiently short prompts, and a digest of them.
+    """The usable problems of a run, trusted and with prompts of at most data.max_prompt_tokens.
 
     prompt     format of the prompts
-    tokenizer  a transformers tokenizer with a chat template
-    cache      file for the problems, whose tests may exceed memory
+    tokenizer  a transformers tokenizer, with a chat template unless the prompt format is "base"
+    cache      file to create for the problems, whose tests may exceed memory
+    kinds      kinds of the problems
+    digest     sha256 of the problems, to detect changes when a run resumes
 
-    `n_too_long` counts the prompts that are too long, `left_out` the untrusted rows by reason. `kinds` has the kinds of
-    problems.
-
-    Raises CurateError if a folder is not a dataset or was altered. Raises ConfigError if the model has no chat template
-    or a dataset has no usable problem.
+    Raises CurateError if a folder is not a dataset or was altered. Raises ConfigError if the model lacks a chat
+    template or a dataset has no usable problem.
     """
 
     def __init__(self, data: DataConfig, prompt: PromptFormat, tokenizer: Any, *, seed: int, cache: Path) -> None:
@@ -271,12 +280,10 @@ class PromptDataset:
         self._cache = cache
         self._mixture = Mixture([weight for _, weight in data.list_datasets()], seed=seed)
         self._datasets = [_Dataset(name) for name, _ in data.list_datasets()]
-        self.n_too_long = 0
-        self.left_out: Counter[str] = Counter()
         self.kinds = ProblemKinds()
         if tokenizer.chat_template is None and prompt.format == "chat":
             raise ConfigError(
-                "the model has no chat template: it is a base model. Choose a chat model, or use "
+                "the model has no chat template, so it is a base model. Choose a chat model, or use "
                 "DeepSeek-R1-Zero's prompt: --prompt-format base"
             )
         digest = hashlib.sha256()
@@ -316,11 +323,11 @@ class PromptDataset:
     def _store(self, dataset: _Dataset, data: DataConfig, prompt: PromptFormat, file: BinaryIO) -> bytes:
         """Write the problems of a dataset to the cache, and return their digest."""
         digest = hashlib.sha256()
-        left_out: Counter[str] = Counter()
-        unverified: Counter[str] = Counter()
+        excluded_counts: Counter[str] = Counter()
+        unverified_counts: Counter[str] = Counter()
         n_too_long = 0
         for problem in read_problems(
-            dataset.name, TrustPolicy.from_choices(data.include), prompt, left_out, unverified
+            dataset.name, TrustPolicy.from_choices(data.include), prompt, excluded_counts, unverified_counts
         ):
             ids = tokenize_prompt(self._tokenizer, problem.chat, prompt.chat_arguments)
             if len(ids) > data.max_prompt_tokens:
@@ -332,7 +339,7 @@ class PromptDataset:
             file.write(line)
             self.kinds |= problem.kind
         if not dataset.offsets:
-            reasons = list(format_exclusions(left_out))
+            reasons = list(format_exclusions(excluded_counts))
             if n_too_long:
                 reasons.append(
                     f"{n_too_long} prompts are longer than data.max_prompt_tokens = {data.max_prompt_tokens}"
@@ -341,12 +348,10 @@ class PromptDataset:
                 f"{dataset.name}: no problem to train on ({'; '.join(reasons) or 'it has no rows'}). "
                 "Choose another dataset, or exclude fewer rows."
             )
-        if left_out:
-            log.warning("%s", format_exclusion_message(dataset.name, left_out))
-        if unverified:
-            log.warning("%s: %s", dataset.name, describe_unverified_rows(unverified, data.include))
-        self.left_out += left_out
-        self.n_too_long += n_too_long
+        if excluded_counts:
+            log.warning("%s", format_exclusion_message(dataset.name, excluded_counts))
+        if unverified_counts:
+            log.warning("%s: %s", dataset.name, describe_unverified_rows(unverified_counts, data.include))
         return digest.digest()
 
     def _read(self, dataset: _Dataset, offset: int) -> TrainingProblem:

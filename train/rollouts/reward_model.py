@@ -1,11 +1,11 @@
 """A reward model: a classifier with one output, which scores completions or their steps in batches.
 
 A sequence classifier scores whole completions. A token classifier scores steps, for process supervision: a step is a
-nonblank line, and its score is the output at the line's last token. Only a newline ends a line, not the other Unicode
-separators.
+nonblank line, and its score is the output at the line's last token. Only "\\n" ends a line, not the other line
+separators of Unicode.
 
-A score does not depend on the other completions of a batch, so runs are bit-exactly repeatable. A CPU scores rows one
-by one. On a GPU, the shape of a batch depends only on the rounded-up row length.
+A score does not depend on the other completions of a batch, so a run repeats bit by bit. On a CPU, a batch is one row.
+On a GPU, the shape of a batch depends only on the row length, rounded up.
 """
 
 import io
@@ -34,21 +34,21 @@ log = logging.getLogger(__name__)
 
 MODEL_FAILED = "model_failed"
 _SCORED = "scored"
-_ROWS, _BATCH_TOKENS = 16, 4096  # upper bounds of a batch on a GPU; a longer row is a batch of one
-_CLOSE_SECONDS = 60.0  # time limit for the last batches
-_MIN_LENGTH = 64  # lengths are rounded up to a multiple of this, and longer ones by at most a quarter
+_MAX_ROWS, _MAX_BATCH_TOKENS = 16, 4096  # bounds of a batch on a GPU; a longer row is a batch of its own
+_CLOSE_SECONDS = 60.0  # time limit of `close` for the pending batches
+_LENGTH_STEP = 64  # batch lengths are multiples of this on a GPU; the padding is at most this or a quarter of the row
 _ANSWER = "\ue000answer\ue000"  # placeholder for the completion in the rendered chat template
 
 
-def check_reward_model(path: str, *, trained: bool = False) -> None:
+def check_reward_model(path: str, *, trainable: bool = False) -> None:
     """Raise ConfigError unless `path` is empty or has a classifier with one output and its own tokenizer.
 
-    trained: whether the model will be trained on rankings, which compare whole completions
+    trainable: require a sequence classifier, since training compares scores of whole completions
 
     Does not read weights.
     """
     if path:
-        _load_configuration(path, trained=trained)
+        _load_configuration(path, trainable=trainable)
         _ChatTokenizer(path)
 
 
@@ -59,10 +59,10 @@ def count_parameters(path: str) -> int:
         return sum(weight.numel() for weight in _choose_classifier_class(settings).from_config(settings).parameters())
 
 
-def _load_configuration(path: str, *, trained: bool = False) -> Any:
+def _load_configuration(path: str, *, trainable: bool = False) -> Any:
     from train.sampling.model_check import check_model, check_tokenizer
 
-    with _explain_loading():
+    with _translate_loading_errors():
         check_model(path)
         check_tokenizer(path)
         settings = load_hf_config(path)
@@ -72,16 +72,16 @@ def _load_configuration(path: str, *, trained: bool = False) -> Any:
             f"reward.model: {path} has {settings.num_labels} outputs, but a reward needs one. Use a classifier trained "
             "with num_labels = 1."
         )
-    if trained and _is_process_model(settings):
+    if trainable and _is_process_model(settings):
         raise ConfigError(
-            f"reward.model_train_steps: {path} scores steps, and rankings are of whole completions. Give a model for "
-            "sequence classification, or leave model_train_steps out."
+            f"reward.model_train_steps: {path} scores steps, but training compares scores of whole completions. Give a "
+            "model for sequence classification, or remove model_train_steps."
         )
     return settings
 
 
 @contextmanager
-def _explain_loading() -> Iterator[None]:
+def _translate_loading_errors() -> Iterator[None]:
     """Translate loading errors to ConfigError with the key `reward.model`."""
     try:
         yield
@@ -111,39 +111,42 @@ def _choose_classifier_class(settings: Any) -> Any:
 
 
 class _ChatTokenizer:
-    """A tokenizer of prompts with completions. Raises ConfigError if the tokenizer does not fit the model."""
+    """The tokenizer of a reward model. Raises ConfigError if it does not fit the model."""
 
     def __init__(self, path: str) -> None:
         from transformers import AutoTokenizer
 
-        with _explain_loading(), translate_loading_errors(path):
+        with _translate_loading_errors(), translate_loading_errors(path):
             settings = load_hf_config(path)
             self._tokenizer: Any = AutoTokenizer.from_pretrained(str(Path(path).expanduser()), trust_remote_code=False)
             chat = self._render("Question") if self._tokenizer.chat_template else ""
         largest = max(self._tokenizer.get_vocab().values(), default=0)
-        if largest >= (n_words := settings.get_text_config().vocab_size):
+        if largest >= (n_embeddings := settings.get_text_config().vocab_size):
             raise ConfigError(
-                f"reward.model: {path} has the tokenizer of another model: token {largest} has no embedding; "
-                f"there are {n_words}. Copy the files of its own tokenizer there."
+                f"reward.model: {path} has the tokenizer of another model: token {largest} has no embedding, since the "
+                f"model has {n_embeddings}. Copy the model's own tokenizer files to this folder."
             )
         if not self._tokenizer.is_fast:
-            raise ConfigError(f"reward.model: {path} has no tokenizer.json, which is needed to find the ends of steps.")
+            raise ConfigError(
+                f"reward.model: {path} has no tokenizer.json, which is needed to locate the ends of steps. Copy it "
+                "from the base model."
+            )
         if _ANSWER not in chat:
             raise ConfigError(
                 f"reward.model: {path} has no chat template for a prompt and its completion. Copy chat_template.jinja "
-                "from its base model."
+                "from the base model."
             )
         tokens = settings.pad_token_id, self._tokenizer.pad_token_id, self._tokenizer.eos_token_id, 0
         self._lock = threading.Lock()
         self.pad_id: int = next(token for token in tokens if token is not None)
 
     def encode(self, prompt: str, completion: str) -> "Row":
-        """Tokenize the chat. Thread-safe.
+        """Tokenize a prompt with its completion. Thread-safe.
 
-        Special tokens in the completion become plain text, so a completion cannot end its own turn.
+        Tokenizes special tokens in the completion as plain text, so the completion cannot end its own turn.
         """
         before, _, after = self._render(prompt).rpartition(_ANSWER)
-        with self._lock:  # split_special_tokens changes the tokenizer's state
+        with self._lock:  # calls with split_special_tokens change the tokenizer's state
             start: list[int] = self._tokenizer(before, add_special_tokens=False)["input_ids"]
             end: list[int] = self._tokenizer(after, add_special_tokens=False)["input_ids"]
             read = self._tokenizer(
@@ -168,7 +171,11 @@ class _ChatTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A tokenized chat, with the end of each step as a character offset in the completion and as a token index."""
+    """A tokenized prompt and completion.
+
+    ids    token ids
+    steps  for each step: offset of its end in the completion, in characters, and index of its last token
+    """
 
     ids: list[int]
     steps: list[tuple[int, int]]
@@ -184,28 +191,27 @@ class _Request:
 class RewardModel(Closeable):
     """A reward model whose background thread scores waiting completions in batches.
 
-    path      folder of a classifier, or its name on the Hub
-    device    "cpu" or "cuda:7"; empty: the first GPU, or the CPU
-    trained   whether the weights will be trained, in float32 even on a GPU
-    max_rows  rows of a batch; None: 16 on a GPU and 1 on a CPU, where batches are no faster
+    path       folder of a classifier, or its name on the Hub
+    device     a device such as "cpu" or "cuda:7"; empty: the first GPU, or the CPU
+    trainable  load weights for training: in float32 even on a GPU
+    max_rows   maximum rows of a batch; None: 16 on a GPU and 1 on a CPU, where batches are no faster
 
-    A completion of several steps scores as its worst step, as in Math-Shepherd. The reward is unknown, never 0, if the
-    completion exceeds the model's length, the model fails, or its output is not finite. A completion without any step
-    is unknown to a token classifier.
+    A token classifier scores a completion as its worst step, as in Math-Shepherd. The reward is unknown, never 0, if
+    the completion exceeds the model's length or has no step to score, the model fails, or its output is not finite.
 
-    Raises ConfigError if there is no such model or device, or the model cannot be trained on whole completions.
+    Raises ConfigError if the model or device does not exist, or the model should be trainable but scores steps.
     """
 
-    def __init__(self, path: str, device: str = "", *, trained: bool = False, max_rows: int | None = None) -> None:
-        settings = _load_configuration(path, trained=trained)
+    def __init__(self, path: str, device: str = "", *, trainable: bool = False, max_rows: int | None = None) -> None:
+        settings = _load_configuration(path, trainable=trainable)
         self._device = _parse_device(device)
         self._tokenizer = _ChatTokenizer(path)
         self._scores_steps = _is_process_model(settings)
         self._max_length = getattr(settings.get_text_config(), "max_position_embeddings", 2**31)
         settings.pad_token_id = settings.get_text_config().pad_token_id = self._tokenizer.pad_id
         self._on_gpu = self._device.type == "cuda"
-        self._max_rows = max_rows or (_ROWS if self._on_gpu else 1)
-        dtype = torch.bfloat16 if self._on_gpu and not trained else torch.float32
+        self._max_rows = max_rows or (_MAX_ROWS if self._on_gpu else 1)
+        dtype = torch.bfloat16 if self._on_gpu and not trainable else torch.float32
         self._model: Any = _load_weights(path, settings, dtype).to(self._device).eval()
         self._model.config.use_cache = False
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
@@ -221,7 +227,7 @@ class RewardModel(Closeable):
         except Exception as error:  # raised by a chat template
             return self._report_failure(error)
         if len(row.ids) > self._max_length:
-            detail = f"{len(row.ids)} tokens, and the reward model reads {self._max_length}"
+            detail = f"{len(row.ids)} tokens exceed the reward model's maximum of {self._max_length}"
             return Reward(None, MODEL_FAILED, detail=detail)
         future: Future[Reward] = Future()
         self._requests.put(_Request(row, future, start_time))
@@ -233,7 +239,10 @@ class RewardModel(Closeable):
         self._thread.join(_CLOSE_SECONDS)
 
     def make_batches(self, prompt: str, completions: Sequence[str]) -> list[tuple[list[int], list[Row]]]:
-        """Return the indices and rows of each batch of a prompt's completions, without too long ones."""
+        """Divide a prompt's completions into batches, each a list of indices and their rows.
+
+        Omits completions that exceed the model's length.
+        """
         by_length: dict[int, list[tuple[int, Row]]] = {}
         for number, completion in enumerate(completions):
             row = self._tokenizer.encode(prompt, completion)
@@ -247,11 +256,11 @@ class RewardModel(Closeable):
         return [([number for number, _ in chunk], [row for _, row in chunk]) for chunk in chunks]
 
     def compute_outputs(self, rows: Sequence[Row]) -> Tensor:
-        """Return the classifier's outputs for a batch, on the CPU: (B,), or (B, L) for each token."""
+        """Return the classifier's outputs for a batch, on the CPU: shape (B,), or (B, L) from a token classifier."""
         length = self._compute_batch_length(rows[0])
         ids_BL = torch.full((self._count_batch_rows(length), length), self._tokenizer.pad_id)
         mask_BL = torch.zeros_like(ids_BL)
-        mask_BL[:, 0] = 1  # also for unused rows, since softmax over no tokens is nan
+        mask_BL[:, 0] = 1  # in padding rows, too: attention with no unmasked token gives nan
         for number, row in enumerate(rows):
             ids_BL[number, : len(row.ids)] = torch.tensor(row.ids)
             mask_BL[number, : len(row.ids)] = 1
@@ -261,18 +270,18 @@ class RewardModel(Closeable):
         return logits[: len(rows), ..., 0]
 
     def _compute_batch_length(self, row: Row) -> int:
-        """Return the padded length for this row."""
+        """Return the length to which a row is padded."""
         length = len(row.ids)
         if self._max_rows == 1:
             return length
-        step = max(_MIN_LENGTH, 1 << max(length.bit_length() - 3, 0))
+        step = max(_LENGTH_STEP, 1 << max(length.bit_length() - 3, 0))
         return min(-(-length // step) * step, self._max_length)
 
     def _count_batch_rows(self, length: int) -> int:
-        return max(1, min(self._max_rows, _BATCH_TOKENS // length))
+        return max(1, min(self._max_rows, _MAX_BATCH_TOKENS // length))
 
     def parameters(self) -> list[torch.nn.Parameter]:
-        """Return the weights for training. Do not score meanwhile."""
+        """Return the weights for training. Do not score completions while they change."""
         return list(self._model.parameters())
 
     def save_pretrained(self, folder: Path) -> None:
@@ -328,13 +337,13 @@ class RewardModel(Closeable):
     def _report_failure(self, error: Exception) -> Reward:
         detail = f"{type(error).__name__}: {error}"[:500]
         if not self._failed:
-            log.warning("reward.model failed; completions without a model score have no reward: %s", detail)
+            log.warning("reward.model failed: %s. The rewards of such completions are unknown.", detail)
         self._failed = True
         return Reward(None, MODEL_FAILED, detail=detail)
 
 
 def _load_weights(path: str, settings: Any, dtype: torch.dtype) -> Any:
-    with _explain_loading():
+    with _translate_loading_errors():
         with translate_loading_errors(path):
             model, loading = _choose_classifier_class(settings).from_pretrained(
                 str(Path(path).expanduser()), config=settings, dtype=dtype, output_loading_info=True,
@@ -345,7 +354,7 @@ def _load_weights(path: str, settings: Any, dtype: torch.dtype) -> Any:
 
 
 def _parse_device(name: str) -> torch.device:
-    """Return the device of this name. Raises ConfigError if there is none."""
+    """Return the device, by default the first GPU or the CPU. Raises ConfigError if it does not exist."""
     if not name:
         return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     if name == "cpu" or name.removeprefix("cuda:") in map(str, range(torch.cuda.device_count())):

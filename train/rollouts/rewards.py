@@ -48,7 +48,7 @@ class CustomReward:
         start_time = time.perf_counter()
         try:
             result = self._function(completion, task)
-        except (Exception, SystemExit) as error:  # SystemExit would end only this thread
+        except (Exception, SystemExit) as error:  # SystemExit would end only this thread, not the run
             raise RolloutError(
                 f"reward.function = {self._name!r} failed on a completion of {task.id}: "
                 f"{_describe(error, self._module)}. Correct the function, then use --resume. If it "
@@ -80,45 +80,47 @@ def check_custom_reward(name: str) -> None:
 
 def _import_function(name: str) -> tuple[ModuleType, Callable[[Completion, Task], Any]]:
     module_name, _, function_name = name.partition(":")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.append(here)  # last, so a local file does not shadow an installed module
+    working_folder = os.getcwd()
+    if working_folder not in sys.path:
+        sys.path.append(working_folder)  # at the end, so a local file does not shadow an installed module
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise ConfigError(
-                f"reward.function = {name!r}: there is no module {module_name}, neither in {here} nor among the "
-                "installed packages. Start the command in the folder of the module, or install it."
+                f"reward.function = {name!r}: there is no module {module_name}, neither in {working_folder} nor "
+                "among the installed packages. Start the command in the folder of the module, or install it."
             ) from error
-        raise ConfigError(f"reward.function = {name!r}: {module_name} cannot be imported: {error}.") from error
+        raise ConfigError(
+            f"reward.function = {name!r}: {module_name} cannot be imported: {error}. Install what it imports."
+        ) from error
     except (Exception, SystemExit) as error:
         raise ConfigError(
             f"reward.function = {name!r}: {module_name} cannot be imported: {_describe(error, None)}. Correct it."
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
-        own = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        names = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise ConfigError(
             f"reward.function = {name!r}: {module.__file__} has no function {function_name}. "
-            f"It has {', '.join(own[:8]) or 'none'}."
+            f"It has {', '.join(names[:8]) or 'none'}."
         )
     return module, function
 
 
 def _describe(error: BaseException, module: ModuleType | None) -> str:
-    """Describe an error and the innermost line of the module in its traceback."""
+    """Describe an error, with the innermost line of its traceback in the module; None: in any module."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if module is not None and frame.filename == module.__file__] or frames
     location = f" ({own[-1].filename}, line {own[-1].lineno})" if own and not isinstance(error, SyntaxError) else ""
     return f"{type(error).__name__}: {error}{location}"
 
 
-_WeightedReward = tuple[float, RewardCallable, str]  # weight, reward, name
+_WeightedReward = tuple[float, RewardCallable, str]  # weight, reward function, name
 
-_MIN_CONCURRENT = 64  # completions scored concurrently
+_MIN_CONCURRENT = 64  # minimum bound on completions scored concurrently
 _CONCURRENT_PER_WORKER = 3
-_UNBOUNDED_MB = 2**24  # more than any machine has, so the actual memory is the bound
+_UNBOUNDED_MB = 2**24  # above the memory of any machine, so the sandbox's memory is the bound
 
 
 @contextmanager
@@ -131,12 +133,12 @@ def open_scorer(
     kinds: ProblemKinds,
     model: RewardCallable | None = None,
 ) -> Iterator[AsyncRewards]:
-    """Open the configured rewards. They score each task by the rewards for its kind.
+    """Open the configured rewards.
 
     max_limits  upper limits of one program run
     seed        seed of random rewards
     kinds       kinds of problems to score
-    model       the reward model, if already loaded
+    model       the reward model; None: load reward.model, if set
 
     Raises ConfigError if no reward applies to a kind of problem or the reward model cannot be loaded. Raises
     SandboxError if no sandbox can be opened.
@@ -161,7 +163,7 @@ def open_scorer(
 
 
 class _ByKind:
-    """A reward that scores each task by the rewards for its kind."""
+    """A reward that selects the configured rewards by the kind of task."""
 
     def __init__(
         self, tests: RewardCallable | None, answer: RewardCallable | None, neither: RewardCallable | None
@@ -170,12 +172,12 @@ class _ByKind:
 
     def __call__(self, completion: Completion, task: Task) -> Reward:
         score = self._tests if task.tests is not None else self._answer if task.expected else self._neither
-        assert score is not None  # check_scorable rejected such problems
+        assert score is not None  # check_scorable has rejected such kinds
         return score(completion, task)
 
 
 def check_scorable(settings: config.RewardConfig, kinds: ProblemKinds) -> None:
-    """Raise ConfigError for a kind of problem that no reward scores."""
+    """Raise ConfigError if no configured reward scores one of these kinds of problems."""
     judged = bool(settings.function and settings.function_weight) or settings.uses_model or settings.random
     always = settings.format or settings.length_budget or settings.overlong
     if kinds.tests and not (settings.code or judged or always):
@@ -248,8 +250,8 @@ def open_sandbox(settings: config.SandboxConfig, max_limits: config.ProgramLimit
         sandbox.close()
         packages = ", ".join(map(str, sandbox.packages)) or "none"
         raise ConfigError(
-            f"programs would get other packages than at the start of the run: {packages}. Install the same ones, or "
-            "choose another --out."
+            f"the packages for programs have changed since the start of the run; now: {packages}. Install the "
+            "original ones, or choose another --out."
         )
     return sandbox
 
@@ -263,7 +265,7 @@ def _to_limits(limits: config.ProgramLimitsConfig) -> Limits:
 
 
 class _RandomReward:
-    """A control experiment: a random reward, independent of the completion."""
+    """A random reward, independent of the completion, for control experiments."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -1,8 +1,8 @@
-"""Weight updates of the sampler, and three comparisons with the learner's log-probabilities.
+"""Weight updates of the sampler, and three comparisons of its log-probabilities with the learner's.
 
-`publish` compares them, and checksums, on a probe from the last batch (train/sampling/proof.py). `compare_samples`
-compares them on new samples, for a new engine; it also detects log-probabilities before temperature, and options that
-change the distribution. `check_mismatch` compares them over a batch.
+`publish` compares log-probabilities on a probe from the last batch, and checksums (train/sampling/proof.py).
+`compare_samples` compares log-probabilities of new samples, for a new engine. It also detects log-probabilities before
+temperature, and engine options that change the distribution. `check_mismatch` compares log-probabilities over a batch.
 """
 
 import logging
@@ -20,8 +20,8 @@ from train.weights.manifest import Probe
 
 log = logging.getLogger(__name__)
 
-_N_COMPLETIONS = 4  # completions of a probe
-_COMPLETION_TOKENS = 64  # compared tokens of each completion
+_N_COMPLETIONS = 4  # number of completions in a probe
+_COMPLETION_TOKENS = 64  # tokens to compare in each completion
 
 Metrics = dict[str, float]
 
@@ -32,13 +32,13 @@ def publish(
 ) -> Metrics:  # fmt: skip
     """Update the sampler's weights, verify that the sampler uses them, and return the metrics of the comparison.
 
-    version    number of these weights
-    probe      result of `make_probe`; None: compare no log-probabilities
+    version    version of the learner's weights
+    probe      result of `make_probe`; None: compare checksums only
     max_error  upper bound of the mean of exp |learner's - sampler's log-probability| over the tokens; NeMo-RL calls
                this token_mult_prob_error and bounds it by 1.05
     seconds    time limit for loading the weights and computing the probe
 
-    Raises ParityError above `max_error`, and SamplerError after `seconds`.
+    Raises ParityError if the error exceeds `max_error`, and SamplerError if `seconds` have passed.
     """
     weights = learner.export_weights()
     timeout = SamplerError(f"the engine did not load and verify weights version {version} within {seconds:g} s")
@@ -49,10 +49,12 @@ def compare_samples(
     learner: Learner, sampler: Sampler, version: int, prompts: Sequence[tuple[int, ...]], *, temperature: float,
     max_error: float, seconds: float = 1800.0,
 ) -> Metrics:  # fmt: skip
-    """Sample completions, and return how the sampler's log-probabilities differ from the learner's.
+    """Sample completions, compare the sampler's log-probabilities with the learner's, and return the metrics.
 
-    prompts      token ids of each prompt
-    temperature  the sampling temperature
+    version    version that the sampler must use
+    prompts    token ids of each prompt
+    max_error  as in `publish`
+    seconds    time limit for sampling
 
     Raises ParityError and SamplerError as `publish` does.
     """
@@ -63,9 +65,11 @@ def compare_samples(
     )
     completions = [completion for _, completion in results if isinstance(completion, SampledCompletion)]
     if not completions:
-        raise SamplerError("the sampler rejected all prompts of the comparison. Lower data.max_prompt_tokens")
-    if {version} != {token_version for each in completions for token_version in each.versions}:
-        raise ParityError(f"the sampler reports that its weights are not version {version}")
+        raise SamplerError(
+            f"the sampler rejected all {len(prompts)} prompts of the comparison. Lower data.max_prompt_tokens"
+        )
+    if {version} != (versions := {token_version for each in completions for token_version in each.versions}):
+        raise ParityError(f"the sampler reports weights version {sorted(versions)}, expected {version}")
     by_learner = learner.compute_logprobs([_to_sequence(each.prompt_ids, each.token_ids) for each in completions])
     metrics = measure_logprob_differences(
         [logp_T.tolist() for logp_T in by_learner], [each.logprobs for each in completions]
@@ -74,19 +78,20 @@ def compare_samples(
     if not error <= max_error:
         raise ParityError(
             f"weights {version} are loaded, but the sampler's log-probabilities do not match its samples: mean exp "
-            f"|difference of log-probabilities| to the learner's is {error:.4f}, and engine.parity allows "
-            f"{max_error:g}. Either engine options change the distribution, or the engine reports log-probabilities "
-            "before temperature. Compare engine.options, rollout.temperature and model.dtype."
+            f"|learner's - sampler's log-probability| is {error:.4f}, but engine.parity allows {max_error:g}. Either "
+            "engine options change the distribution, or the engine reports log-probabilities before temperature. "
+            "Compare engine.options, rollout.temperature and model.dtype."
         )
     return metrics
 
 
 def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
-    """Return a probe: the first tokens of some completions, with the learner's log-probabilities at temperature 1.
+    """Return the first tokens of some completions as a probe, with the learner's log-probabilities at temperature 1.
 
     groups: groups of the last batch
 
-    The probe omits prompt tokens: they are improbable, so half precision changes them more. None without completions.
+    Returns None if all completions are empty. The probe has no log-probabilities of prompt tokens: half precision
+    changes those of improbable tokens more.
     """
     rollouts = [group[0] for group in groups if group[0].token_ids][:_N_COMPLETIONS]
     sequences = [_to_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]
@@ -97,26 +102,26 @@ def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
     return Probe(tokens, tuple(tuple(logp_T.tolist()) for logp_T in by_learner))
 
 
-def check_mismatch(metrics: Mapping[str, float], *, step: int, alarm: float, fail_above: float) -> None:
-    """Check the mismatch of sampler and learner over a batch sampled with the learner's current weights.
+def check_mismatch(metrics: Mapping[str, float], *, step: int, warn_above: float, fail_above: float) -> None:
+    """Check mismatch/kl of a batch that was sampled with the learner's current weights.
 
     metrics     metrics of the batch's first update
-    alarm       bound of mismatch/kl above which to log a warning
-    fail_above  bound of mismatch/kl above which to raise ParityError, as for nan
+    warn_above  bound of mismatch/kl above which to log a warning
+    fail_above  bound of mismatch/kl above which to raise ParityError; nan raises it, too
     """
     kl = metrics.get("mismatch/kl", 0.0)
     message = (
         f"step {step}: sampler and learner assign different log-probabilities to the batch's tokens under the same "
-        f"weights: mismatch/kl is {kl:.4g}, the 99th percentile of the absolute differences is "
+        f"weights: mismatch/kl is {kl:.4g}, and the 99th percentile of the absolute differences is "
         f"{metrics.get('sampling/sampling_logp_difference/p99', nan):.4g}"
     )
     if isnan(kl) or kl > fail_above:
         raise ParityError(
-            f"{message}. engine.mismatch_stop allows {fail_above:g}. Compare engine.options with model.dtype. Earlier "
-            "checkpoints are valid."
+            f"{message}. engine.mismatch_stop allows {fail_above:g}. Earlier checkpoints are valid. Compare "
+            "engine.options with model.dtype."
         )
-    if kl > alarm:
-        log.warning("%s. engine.mismatch_alarm is %g; training continues", message, alarm)
+    if kl > warn_above:
+        log.warning("%s. engine.mismatch_alarm is %g; training continues", message, warn_above)
 
 
 def _to_sequence(prompt_ids: tuple[int, ...], token_ids: tuple[int, ...]) -> TrainingSequence:

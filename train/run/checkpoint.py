@@ -22,27 +22,39 @@ _LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.frames", "progress.json"
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """The progress of a run after a step."""
+    """The progress of a run after a step.
+
+    step               last complete step
+    position           position of the next prompt
+    num_tokens         tokens since the run's start
+    seconds            seconds since the run's start
+    stage              index of the stage of completion length
+    recent_clipped     truncated share of each recent step
+    signal_share       share of groups with a signal in the latest batch
+    sampled_ahead      groups of the next step's batch, if already sampled
+    dataset_digest     digest of the prompt dataset to which `position` refers
+    evaluated_seconds  start of the latest evaluation, in seconds since the run's start
+    """
 
     step: int = 0
-    position: int = 0  # position of the next prompt
-    num_tokens: float = 0.0  # tokens since the run's start
-    seconds: float = 0.0  # seconds since the run's start
+    position: int = 0
+    num_tokens: float = 0.0
+    seconds: float = 0.0
     stage: int = 0
     recent_clipped: tuple[float, ...] = ()
-    signal_share: float = 1.0  # share of groups with a signal in the latest batch
-    sampled_ahead: tuple[Event, ...] = ()  # groups of the next step's batch, if already sampled
-    dataset_digest: str = ""  # digest of the prompt dataset to which the position belongs
-    evaluated_seconds: float = 0.0  # start of the latest evaluation, since the run's start
+    signal_share: float = 1.0
+    sampled_ahead: tuple[Event, ...] = ()
+    dataset_digest: str = ""
+    evaluated_seconds: float = 0.0
 
 
 def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future[None]], *, keep: int) -> Future[Path]:
-    """Begin to write a checkpoint; once it is complete, delete all but the newest `keep`.
+    """Begin to write a checkpoint; once it is complete, delete all but the newest `keep` checkpoints.
 
-    save_learner: begins to write the learner's state into a new folder, as Learner.save_state does
+    save_learner: starts to write the learner's state to a new folder, as Learner.save_state does
 
-    The future returns the checkpoint's folder; wait for it before the next call. The call or the future raises
-    CheckpointError if the checkpoint cannot be written; earlier ones stay valid.
+    Wait for the returned future, whose result is the checkpoint's folder, before the next call. The call or the future
+    raises CheckpointError if the checkpoint cannot be written; earlier ones stay valid.
     """
     folder = run / FOLDER / f"step-{progress.step:06d}"
     aside = folder.with_name(f".{folder.name}.writing")
@@ -59,7 +71,7 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
         try:
             learner.result()
             fsync_path(aside)
-            shutil.rmtree(folder, ignore_errors=True)  # exists if the run resumed at an earlier step
+            shutil.rmtree(folder, ignore_errors=True)  # from before the run resumed at an earlier step
             aside.rename(folder)
             fsync_path(folder.parent)
             for old in list_checkpoints(run)[: -max(keep, 1)]:
@@ -70,8 +82,8 @@ def save(run: Path, progress: RunProgress, save_learner: Callable[[Path], Future
             saved.set_result(folder)
 
     try:
-        for leftover in folder.parent.glob(".step-*.writing"):  # of a killed run
-            shutil.rmtree(leftover)
+        for incomplete in folder.parent.glob(".step-*.writing"):  # of a killed process
+            shutil.rmtree(incomplete)
         aside.mkdir(parents=True)
         if progress.sampled_ahead:
             write_events(aside / _AHEAD, progress.sampled_ahead)
@@ -93,14 +105,14 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def find_oldest_step(run: Path) -> int:
-    """Return the step of a run's oldest checkpoint; there must be one."""
+    """Return the step of the oldest checkpoint of a run with at least one."""
     return int(list_checkpoints(run)[0].name.removeprefix("step-"))
 
 
 def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
     """Load a checkpoint into the learner, and return its progress.
 
-    load_learner: reads the learner's state from a folder, as Learner.load_state
+    load_learner: loads the learner's state from a folder, as Learner.load_state does
 
     Raises CheckpointError if the checkpoint is damaged.
     """
@@ -110,7 +122,7 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
             progress["sampled_ahead"] = tuple(read_event_file(folder / _AHEAD))
         progress["recent_clipped"] = tuple(progress["recent_clipped"])
         read = RunProgress(**progress)
-    except Exception as error:  # the type depends on the damage
+    except Exception as error:  # damaged files raise many types
         raise _build_damage_error(folder, error) from error
     try:
         load_learner(folder / _LEARNER)
@@ -122,5 +134,5 @@ def load(folder: Path, load_learner: Callable[[Path], None]) -> RunProgress:
 def _build_damage_error(folder: Path, error: Exception) -> CheckpointError:
     return CheckpointError(
         f"{folder}: a damaged checkpoint ({type(error).__name__}: {error}). Delete that folder; then --resume "
-        "continues from the previous one."
+        "continues from the previous checkpoint."
     )

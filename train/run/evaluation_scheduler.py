@@ -1,14 +1,15 @@
 """The schedule of a run's evaluations, their three execution modes, and the best weights so far.
 
-An evaluation is due before the first step, after the last, and in between by steps, by time, or both.
+An evaluation is due before the first step, after the last step, and in between every few steps or minutes.
 evaluation.where selects its engine:
 
 inside  within the step, with the run's engine: the run waits for it
-idle    in a thread, with the run's engine, once it has sampled the next batch and waits for the learner
-own     in a separate process with its own engine, which reads the weights from files. The run does not wait for the
-        engine to start, and a failure costs only this evaluation
+idle    in a thread, with the run's engine, while the engine waits for the learner
+own     in a separate process with its own engine, which reads the weights from files: the run neither waits for it nor
+        fails with it
 
-Metrics are logged for the step of the weights, even if later. At most one evaluation runs at a time.
+Metrics are logged for the step of the evaluated weights, even if the run is already at a later step. At most one
+evaluation runs at a time.
 
 The weights with the best result on one suite are kept independently of the checkpoints:
 
@@ -47,34 +48,38 @@ from train.run.pending_evaluation import (
 
 log = logging.getLogger(__name__)
 
-MetricsCallback = Callable[[int, Mapping[str, float]], None]  # called with a step and its metrics
+MetricsCallback = Callable[[int, Mapping[str, float]], None]  # receives a step and its metrics
 
 
 @dataclass(slots=True)
 class EvaluationSchedule:
-    """The steps after which an evaluation is due."""
+    """The steps after which an evaluation is due.
+
+    last_step          last step of the run
+    evaluated_seconds  start of the latest evaluation, in seconds since the run's start
+    """
 
     settings: EvaluationConfig
-    last_step: int  # of the run
-    seconds: float  # start of the latest evaluation, since the run's start
+    last_step: int
+    evaluated_seconds: float
 
     def is_due(self, step: int, seconds: float) -> bool:
-        """Return whether an evaluation is due after this step, `seconds` after the run's start."""
+        """Return whether an evaluation is due after `step`, at `seconds` since the run's start."""
         by_steps, by_seconds = self.settings.every_steps, self.settings.every_minutes * 60
         return (
             step in (0, self.last_step)
             or (by_steps > 0 and step % by_steps == 0)
-            or (by_seconds > 0 and seconds - self.seconds >= by_seconds)
+            or (by_seconds > 0 and seconds - self.evaluated_seconds >= by_seconds)
         )
 
 
 class EvaluationScheduler:
     """A scheduler of the evaluations of a run.
 
-    run           folder of the run
-    suites        the suites; may be empty
-    log_deferred  called with the metrics of evaluations that end after their step
-    seconds       start of the latest evaluation, in seconds since the run's start
+    run                folder of the run
+    suites             suites to evaluate; empty: schedule nothing
+    log_deferred       receives the metrics of evaluations that end after their step
+    evaluated_seconds  start of the latest evaluation, in seconds since the run's start
     """
 
     def __init__(
@@ -87,9 +92,9 @@ class EvaluationScheduler:
         log_deferred: MetricsCallback,
         timeline: TimelineWriter,
         *,
-        seconds: float,
+        evaluated_seconds: float,
     ) -> None:
-        self.schedule = EvaluationSchedule(config.evaluation, config.run.steps, seconds=seconds)
+        self.schedule = EvaluationSchedule(config.evaluation, config.run.steps, evaluated_seconds=evaluated_seconds)
         self._config = config
         self._where = config.evaluation.where
         self._run = run
@@ -101,20 +106,23 @@ class EvaluationScheduler:
         self._timeline = timeline
         self._pending: PendingEvaluation | None = None
         self._began = 0.0
-        self._skipped_during: int | None = None  # step of the evaluation during which another one was skipped
-        self._needs_engine = False  # "idle": the evaluation waits for the engine, or uses it
+        self._skipped_during: int | None = None  # step of the pending evaluation when another one was skipped
+        self._needs_engine = False  # whether an "idle" evaluation waits for the engine or uses it
         self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None  # of the thread
+        self._thread_error: BaseException | None = None
         self._child: Child | None = None
-        self._start_error = ""  # of the process
+        self._start_error = ""  # why the child process could not be started
 
     def resume(self, step: int) -> None:
-        """Resume the pending evaluations whose weights exist, after this step (0 at the run's start)."""
+        """Resume pending evaluations when the run continues after `step`, 0 at its start.
+
+        Drops those of later steps, which will run again, and those whose weights are lost.
+        """
         finish_interrupted_replace(self._run)
         delete_results_after(self._run, step if step else -1)
         for pending in find_unfinished_evaluations(self._run):
             if pending.step > step or step == 0 or not self._names:
-                pending.remove()  # the step will run again
+                pending.remove()
                 continue
             self.finish()
             is_complete = self._is_complete(pending)
@@ -126,7 +134,7 @@ class EvaluationScheduler:
                 self.collect()
 
     def evaluate_if_due(self, step: int, max_tokens: int) -> dict[str, float]:
-        """Begin an evaluation of the weights after this step if one is due; return its metrics if it has finished.
+        """Begin an evaluation of the weights after this step if one is due. Return its metrics; empty if pending.
 
         max_tokens: length limit of completions, unless evaluation.max_tokens is set
         """
@@ -134,9 +142,9 @@ class EvaluationScheduler:
         if not self._names or not self.schedule.is_due(step, now):
             return {}
         if step == self._config.run.steps:
-            self.finish()  # the last step is always evaluated
+            self.finish()  # so the pending evaluation does not prevent the last one
         if self._pending is not None:
-            if self._skipped_during != self._pending.step:  # warn once: by minutes, each step is now due
+            if self._skipped_during != self._pending.step:  # warn once per pending evaluation
                 log.warning(
                     "step %d is not evaluated: the evaluation of step %d still runs. Raise evaluation.every_steps or "
                     "every_minutes, or lower evaluation.problems or k",
@@ -145,7 +153,7 @@ class EvaluationScheduler:
                 )
             self._skipped_during = self._pending.step
             return {}
-        self.schedule.seconds = now
+        self.schedule.evaluated_seconds = now
         pending = PendingEvaluation(self._run, step, self._config.evaluation.max_tokens or max_tokens)
         pending.remove()
         if not self._prepare(pending):
@@ -158,7 +166,7 @@ class EvaluationScheduler:
         return metrics
 
     def begin_idle_evaluation(self) -> None:
-        """Begin the pending "idle" evaluation, if any, while the engine waits for new weights."""
+        """Begin the pending "idle" evaluation, if any, in a thread that first waits until the engine is idle."""
         if self._needs_engine and self._thread is None:
             self._thread = threading.Thread(target=self._evaluate_when_idle, name="evaluation", daemon=True)
             self._thread.start()
@@ -171,31 +179,31 @@ class EvaluationScheduler:
             self.collect()
 
     def collect(self) -> None:
-        """Log the metrics of the evaluation if it has ended."""
+        """Log the metrics of the pending evaluation if it has ended."""
         if self._pending is None or self._needs_engine or (self._child is not None and self._child.poll() is None):
             return
         pending = self._pending
         if metrics := self._take_metrics():
             self._log_deferred(pending.step, metrics)
-        pending.remove()  # last, so a run killed before logs the metrics when it resumes
+        pending.remove()  # after logging, so a run killed in between logs the metrics when it resumes
 
     def finish(self) -> None:
-        """Wait for the pending evaluation, and log its metrics. Raises its error with evaluation.where = "idle"."""
+        """Wait for the pending evaluation, and log its metrics. Raises the error of an "idle" evaluation."""
         self.begin_idle_evaluation()
         if self._thread is not None:
             self._thread.join()
             self._thread, self._needs_engine = None, False
-            if self._error is not None:
-                raise self._error
+            if self._thread_error is not None:
+                raise self._thread_error
         if self._child is not None and self._child.poll() is None:
             log.info("waiting for the pending evaluation")
             self._child.wait()
         self.collect()
 
     def close(self) -> None:
-        """Abandon a pending evaluation, which a resumed run continues.
+        """Stop the child process of a pending evaluation; a resumed run continues the evaluation.
 
-        An idle evaluation's thread ends when the run closes the engine.
+        The thread of an "idle" evaluation ends when the run closes the engine.
         """
         if self._child is not None:
             self._child.end()
@@ -235,10 +243,10 @@ class EvaluationScheduler:
             self._pipeline.wait_until_idle()
             evaluate_suites(self._config, self._suites, self._pipeline.sampler, self._pending)
         except BaseException as error:
-            self._error = error
+            self._thread_error = error
 
     def _take_metrics(self) -> dict[str, float]:
-        """Return the metrics of the finished evaluation, and keep its weights if they are the best."""
+        """Return the metrics of the ended evaluation, and keep its weights if they are the best."""
         assert self._pending is not None
         pending, self._pending = self._pending, None
         self.close()
@@ -250,10 +258,10 @@ class EvaluationScheduler:
         self._timeline.record(pending.step, "evaluate", self._began, self._timeline.clock())
         if self._config.evaluation.keep_best in found:
             self._keep_if_best(pending)
-        return {  # with several suites, metric names contain the suite's name
+        return {  # metric names contain the suite's name if there are several suites
             name if len(self._names) == 1 else name.replace("eval/", f"eval/{suite}/", 1): value
             for suite, metrics in found.items()
-            if suite in self._names  # before resuming, the run may have had other suites
+            if suite in self._names  # the run may have had other suites before it resumed
             for name, value in metrics.items()
         }
 
@@ -272,19 +280,19 @@ class EvaluationScheduler:
             record = build_record(suite, pending.step, get_result_path(self._run, suite, pending.step))
             if not is_better(record, read_best_record(self._run)):
                 return
-            if not pending.model_folder.exists():  # evaluated within the step: the learner still has the weights
+            if not pending.model_folder.exists():  # evaluation.where = "inside": the learner still has the weights
                 self._learner.save_pretrained(pending.model_folder)
             with defer_interrupts():
                 replace_best(self._run, pending.model_folder, record)
         except (OSError, LearnerError) as error:
-            log.warning("step %d may be the best so far, but cannot be stored: %s", pending.step, error)
+            log.warning("the weights of step %d may be the best, but cannot be stored: %s", pending.step, error)
 
 
 # --- the best weights ---
 
 BEST = "best"
 _RECORD_FILE, _NEW, _OLD = "best.json", ".best.new", ".best.old"
-_COMPARABLE_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # equal in comparable records
+_COMPARED_KEYS = ("suite", "exercises_sha256", "temperature", "top_p")  # records that differ here are incomparable
 
 
 def build_record(suite: str, step: int, result: Path) -> dict[str, Any]:
@@ -306,22 +314,22 @@ def read_best_record(run: Path) -> dict[str, Any] | None:
     """Return the record of the best weights; None if missing or damaged."""
     try:
         record = json.loads((run / BEST / _RECORD_FILE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # a power loss may leave an empty file
+    except (FileNotFoundError, ValueError):  # the file may be empty after a power loss
         return None
     return record if isinstance(record, dict) and "pass@1" in record else None
 
 
 def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
-    """Return whether a record with a score beats the previous best, or cannot be compared with it."""
+    """Return whether a record has a score above the previous one's, or a score but no comparable previous record."""
     if record["pass@1"] is None or isnan(record["pass@1"]):
         return False
-    if previous is None or any(record[name] != previous.get(name) for name in _COMPARABLE_KEYS):
+    if previous is None or any(record[name] != previous.get(name) for name in _COMPARED_KEYS):
         return True
     return bool(record["pass@1"] > previous["pass@1"])
 
 
 def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
-    """Move a model's folder to RUN/best. Raises OSError."""
+    """Move a model's folder to RUN/best, with its record. Raises OSError."""
     (model / _RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(run / _NEW, ignore_errors=True)
     model.rename(run / _NEW)
@@ -332,7 +340,7 @@ def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
 
 
 def finish_interrupted_replace(run: Path) -> None:
-    """Complete a `replace_best` interrupted by SIGKILL."""
+    """Complete or undo a `replace_best` interrupted by SIGKILL."""
     best, new, old = run / BEST, run / _NEW, run / _OLD
     if new.exists():
         shutil.rmtree(best, ignore_errors=True)

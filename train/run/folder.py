@@ -1,9 +1,9 @@
-"""The folder of a training run, on which one process works at a time.
+"""The folder of a training run, which one process locks at a time.
 
 RUN/config.json      the whole configuration, defaults included
 RUN/metrics.jsonl    metrics of each step
 RUN/samples.jsonl    some completions of each step
-RUN/cost.json        cost of the GPUs, if their price was given
+RUN/cost.json        cost of the GPUs, if their price is configured
 RUN/timeline.jsonl   busy intervals of each part of the run
 RUN/evaluations/     results of evaluations, and pending ones
 RUN/best/            best weights so far, if evaluation.keep_best names a suite
@@ -28,29 +28,29 @@ from train.config import Config, as_table, from_table
 from train.errors import ConfigError
 
 CONFIG, _LOCK = "config.json", ".lock"
-# Files written before the first sample. A run refused for its configuration, model or data leaves only these.
+# Files and folders written before the first sample. A run that fails its startup checks leaves only these.
 _EARLY_FILES = (_LOCK, CONFIG, "prompts.jsonl", "workers", "journal")
-# Sections and keys that may change when a run resumes, because finished steps do not depend on them. The dataset digest
-# of the checkpoint detects a change of data.include.
+# Sections and keys that may change when a run resumes. The dataset digest in the checkpoint detects a data.include that
+# changes the problems.
 _MAY_CHANGE = (
     "run", "evaluation", "engine", "workers", "data.include", "sandbox", "limits", "rollout.max_seconds",
     "rollout.max_running_groups", "reward.model_device", "optimizer.row_tokens", "optimizer.offload", "ranks",
 )  # fmt: skip
 _MUST_STAY = (
-    "run.seed",  # determines the order of prompts
-    "sandbox.packages_sha256",  # rewards depend on the importable packages
+    "run.seed",  # the order of prompts depends on it
+    "sandbox.packages_sha256",  # rewards depend on the packages that programs import
 )
 
 
 @contextmanager
 def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: bool = False) -> Iterator[None]:
-    """Create the folder, or continue the run in it, and lock it for this process.
+    """Lock a run's folder for this process, create it if missing, and write the configuration.
 
-    resume     continue the run in the folder, or begin one
+    resume     continue the run in the folder, if there is one
     overwrite  delete the run in the folder
 
-    A run without samples counts as none. Raises ConfigError if another process holds the lock, or if the folder holds
-    other files, a run without `resume`, or a run with other settings.
+    Replaces a run that has no samples yet. Raises ConfigError if another process holds the lock, or the folder holds
+    other files. Raises it for an existing run without `resume` or `overwrite`, or with settings that must not change.
     """
     if folder.exists() and not (folder / CONFIG).exists() and any(path.name != _LOCK for path in folder.iterdir()):
         raise ConfigError(f"{folder} exists and is not a training run. Choose another --out.")
@@ -80,7 +80,7 @@ def read_stored_config(folder: Path) -> Config:
 
 
 def _has_begun(folder: Path) -> bool:
-    """Return whether the run in this folder has results to lose."""
+    """Return whether the run in this folder has results or has dispatched a group."""
     for path in folder.rglob("*"):
         if path.relative_to(folder).parts[0] not in _EARLY_FILES and path.is_file() and path.stat().st_size:
             return True
@@ -93,19 +93,19 @@ def _has_begun(folder: Path) -> bool:
 
 
 def _check_unchanged(folder: Path, config: Config) -> None:
-    """Raise ConfigError for the first changed key that must not change."""
+    """Raise ConfigError if a key has changed that must not change."""
     old, new = _flatten(as_table(read_stored_config(folder))), _flatten(as_table(config))
     for key in sorted(old.keys() | new.keys()):
         may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY
         if old.get(key) != new.get(key) and not may_change:
             raise ConfigError(
-                f"{folder} has another {key}: {shorten(repr(old.get(key)))}, not "
-                f"{shorten(repr(new.get(key)))}. Change it back to continue, or choose another --out."
+                f"the run in {folder} started with {key} = {shorten(repr(old.get(key)))}, not "
+                f"{shorten(repr(new.get(key)))}. Restore it to continue, or choose another --out."
             )
 
 
 def _flatten(table: Any, prefix: str = "") -> dict[str, Any]:
-    """Return the values of nested sections by dotted key."""
+    """Return a nested table as one table with dotted keys."""
     if isinstance(table, dict):
         return {key: value for name, item in table.items() for key, value in _flatten(item, f"{prefix}{name}.").items()}
     return {prefix[:-1]: table}

@@ -1,8 +1,8 @@
 """Estimates of the memory of each role in a run, from the model's configuration alone.
 
-The sizes of the learner's weights, gradients, moments and reference are exact. Activations are measured as live bytes
-of the learner's own forward and backward pass on tensors without data (FakeTensorMode). Constants marked approximate
-cover CUDA, NCCL, allocators and processes. GB are 10^9 bytes.
+The sizes of the learner's weights, gradients, moments and reference are exact. Activations are measured: the live bytes
+in the learner's forward and backward pass on tensors without data (FakeTensorMode). Constants marked "approximate"
+cover CUDA, NCCL, allocators and processes. A GB is 10^9 bytes.
 """
 
 import json
@@ -28,33 +28,39 @@ from train.learning.sequences import PackedRow
 from train.rollouts.reward_model import count_parameters
 
 GB = 10**9
-_MEASURED_LAYERS = (2, 3)  # numbers of layers from which memory is extrapolated linearly
-_MOMENT_BUFFER_BYTES = GB  # GPU buffer for optimizer moments, if they are offloaded (optimizer.offload)
+_MEASURED_LAYERS = (2, 3)  # layers of the measured models; memory is extrapolated linearly to all layers
+_MOMENT_BUFFER_BYTES = GB  # GPU buffer for offloaded optimizer moments (optimizer.offload)
 _MACHINE_GPUS = 8
-_TRAINED_BYTES = 16  # per weight of a reward model in training: weight, gradient and two moments, in float32
-_STATE_BYTES = 12  # per trained weight in a checkpoint: weight and two moments, in float32
+_TRAINED_BYTES = 16  # bytes per weight of a trained reward model: weight, gradient and two moments, in float32
+_STATE_BYTES = 12  # bytes per trained weight in a checkpoint: weight and two moments, in float32
 _GPU_OVERHEAD_BYTES = 5 * GB  # approximate: CUDA, NCCL, fragmentation; 4.4 GB, with 37 GB allocated, on an H100
-# Approximate, on GPUs: CUDA and its graphs, and the activations of the largest prefill.
+# approximate, on a GPU: CUDA and its graphs, and the activations of the largest prefill
 _ENGINE_OVERHEAD_BYTES = 4 * 2**30
 _SLEEPING_BYTES = GB  # approximate: GPU memory of a sleeping engine; 0.65 GB on an H100
 _PROCESS_BYTES = 4 * GB  # approximate: host memory of a process that uses a GPU
 _CPU_PROCESS_BYTES = GB // 2  # approximate: host memory of a process without GPU
-_CPU_CACHE_BYTES = 2 * 2**30  # of an engine on a CPU; see train/sampling/vllm.py
+_CPU_CACHE_BYTES = 2 * 2**30  # KV cache of an engine on a CPU; see train/sampling/vllm.py
 _REWARD_BATCH_BYTES = 2 * GB  # approximate: activations of a batch in the reward model
-_VERSIONS = 2  # retained for engines in other processes: the newest and the previous one
+_VERSIONS = 2  # weight versions retained for engines in other processes: the newest and the previous one
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerMemory:
-    """The number of parameters, and the bytes on each GPU by purpose."""
+    """The learner's number of parameters, and its bytes on each GPU by purpose.
+
+    weights      in the dtype in which they are stored
+    moments      moments of AdamW
+    reference    weights of the reference policy in the KL penalty
+    activations  peak for the longest row, with logits and the copies of weights used in computation
+    """
 
     parameters: int
     trainable_parameters: int
-    weights: int  # in the dtype in which they are stored
+    weights: int
     gradients: int
-    moments: int  # of AdamW
-    reference: int  # the weights of the reference in k3
-    activations: int  # peak for the longest row, with logits and weight copies for computation
+    moments: int
+    reference: int
+    activations: int
 
     @property
     def bytes_by_purpose(self) -> dict[str, float]:
@@ -66,7 +72,7 @@ class LearnerMemory:
 
 
 def compute_row_tokens(config: Config) -> int:
-    """Return the tokens of the longest packed row: at least one prompt and completion of maximum length."""
+    """Return the tokens of the longest packed row, which holds at least the longest prompt and completion."""
     max_length = max(stage.max_tokens for stage in config.stages) + config.data.max_prompt_tokens
     return max(config.optimizer.row_tokens, max_length)
 
@@ -74,20 +80,26 @@ def compute_row_tokens(config: Config) -> int:
 def estimate_run_memory(config: Config, *, ranks: int) -> LearnerMemory:
     """Estimate the memory of a run's learner with weights sharded over `ranks` ranks.
 
-    Includes moments even with `optimizer.offload`; `select_gpu_memory` excludes them. Raises LearnerError if there is
-    no such model.
+    Includes moments even with `optimizer.offload`; see `exclude_offloaded_moments`. Raises LearnerError if the model
+    cannot be found.
     """
-    part = -(-compute_row_tokens(config) // config.ranks.context)  # each rank's part of a row
-    return estimate_learner_memory(config.model, row_tokens=part, reference=config.objective.kl > 0, ranks=ranks)
+    rank_tokens = -(-compute_row_tokens(config) // config.ranks.context)
+    return estimate_learner_memory(config.model, row_tokens=rank_tokens, reference=config.objective.kl > 0, ranks=ranks)
 
 
-def select_gpu_memory(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
-    """Return the memory on the GPU. With `offload`, it holds one shard of the moments, after activations are freed."""
+def exclude_offloaded_moments(memory: LearnerMemory, *, offload: bool) -> LearnerMemory:
+    """Exclude offloaded moments, except for a GPU buffer that reuses the memory of freed activations."""
     return replace(memory, moments=max(_MOMENT_BUFFER_BYTES - memory.activations, 0)) if offload else memory
 
 
 def estimate_learner_memory(model: ModelConfig, *, row_tokens: int, reference: bool, ranks: int = 1) -> LearnerMemory:
-    """Estimate the memory if the longest row has `row_tokens`. Raises LearnerError if the model cannot be found."""
+    """Estimate the learner's memory with weights sharded over `ranks` ranks.
+
+    row_tokens  tokens of the longest row on each rank
+    reference   whether the learner holds a reference policy
+
+    Raises LearnerError if the model cannot be found.
+    """
     config = load_hf_config(model.path)
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
     causal = build_model_without_data(config, model)
@@ -100,8 +112,8 @@ def estimate_learner_memory(model: ModelConfig, *, row_tokens: int, reference: b
     measured = _measure_row_peak_bytes(kind, config.to_json_string(use_diff=False), model, row_tokens, ranks == 1)
     peaks = [few + (many - few) * (n_layers - _MEASURED_LAYERS[0]) for few, many in zip(*measured, strict=True)]
     if ranks > 1:
-        # FSDP2 gathers a layer and the next one. Weights outside of layers stay gathered for the whole pass; their
-        # gradients are reduced over the ranks, in float32, after the backward pass of all layers.
+        # FSDP2 gathers a layer and prefetches the next one. Weights outside of layers stay gathered for the whole pass.
+        # FSDP2 reduces their gradients over the ranks, in float32, after the backward pass of all layers.
         whole, layer = (parameters - n_layers * in_layer) * dtype.itemsize, in_layer * dtype.itemsize
         trains_all = not model.lora_rank
         layer_gradients, root_gradients = trains_all * in_layer * (dtype.itemsize + 4), trains_all * whole
@@ -130,7 +142,7 @@ def build_model_without_data(config: Any, model: ModelConfig) -> Any:
         causal.set_attn_implementation(PACKED)
         add_lora_and_checkpointing(causal, model)
     if active_fake_mode():
-        replaced: dict[int, Tensor] = {}  # by meta tensor: weights can be tied
+        replaced: dict[int, Tensor] = {}  # by id of the meta tensor, since tied weights share one
         for module in causal.modules():
             for tensors in (module._parameters, module._buffers):
                 for name, tensor in tensors.items():
@@ -142,7 +154,7 @@ def build_model_without_data(config: Any, model: ModelConfig) -> Any:
     return causal
 
 
-@cache  # a plan tries several numbers of ranks
+@cache  # a plan estimates with several numbers of ranks
 def _measure_row_peak_bytes(
     kind: Any, settings: str, model: ModelConfig, row_tokens: int, alone: bool
 ) -> tuple[list[float], list[float]]:
@@ -152,7 +164,7 @@ def _measure_row_peak_bytes(
 
     kind      class of the model's configuration
     settings  the configuration as JSON
-    alone     whether a single rank has float32 weights, converted by autocast; FSDP converts them beforehand
+    alone     whether there is a single rank: autocast converts its weights, while FSDP holds converted weights
     """
     dtype = torch.bfloat16 if model.dtype == "bfloat16" else torch.float32
     measured = []
@@ -165,7 +177,7 @@ def _measure_row_peak_bytes(
             policy = Policy(causal, dtype, 1.0, autocast=alone, exact_logits=model.head_dtype == "float32")
             trained = [weight for weight in causal.parameters() if weight.requires_grad]
             for weight in trained:
-                weight.grad = torch.zeros_like(weight)  # of the previous rows
+                weight.grad = torch.zeros_like(weight)  # gradients accumulated from earlier rows
             index = torch.zeros(row_tokens, dtype=torch.int64)
             row = PackedRow(index, index, ((row_tokens,),), index, index, index, index)
             alive = LiveBytes([*causal.parameters(), *(weight.grad for weight in trained)])
@@ -186,11 +198,11 @@ def _measure_row_peak_bytes(
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counter of the bytes of live storages. ignored: tensors to exclude"""
+    """Counter of the bytes of live storages. ignored: tensors to exclude."""
 
     def __init__(self, ignored: Sequence[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.peaks: list[float] = []  # of each phase
+        self.peaks: list[float] = []  # peak bytes of each phase
         self._bytes = self._peak = 0
         self._sizes = {tensor.untyped_storage()._cdata: 0 for tensor in ignored}
 
@@ -215,11 +227,11 @@ class LiveBytes(TorchDispatchMode):
         self.add(-self._sizes.pop(storage))
 
 
-def cache_bytes_per_token(text_config: Any, number_bytes: int, *, tensor_parallel: int = 1) -> int:
+def compute_token_cache_bytes(text_config: Any, number_bytes: int, *, tensor_parallel: int = 1) -> int:
     """Return the bytes of one token's keys and values on each GPU of an engine.
 
     text_config   the language model's configuration in transformers
-    number_bytes  bytes of a number in the cache
+    number_bytes  bytes of a number in the KV cache
     """
     heads = getattr(text_config, "num_key_value_heads", None) or text_config.num_attention_heads
     width = getattr(text_config, "head_dim", None) or text_config.hidden_size // text_config.num_attention_heads
@@ -232,12 +244,18 @@ def _get_number_bytes(config: Config) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """The machines of a run, each with up to 8 GPUs."""
+    """The machines of a run, each with up to 8 GPUs.
 
-    gpus: int  # of all machines together; 0: a machine without GPU
-    gpu_gb: float = 80.0  # memory of a GPU
-    host_gb: float = 0.0  # memory of each machine; 0: unknown, and not checked
-    ranks: int = 0  # of the learner; 0: one for each GPU without an engine
+    gpus     number of GPUs of all machines; 0: one machine without GPU
+    gpu_gb   memory of a GPU
+    host_gb  memory of a machine; 0: unknown, not checked
+    ranks    number of the learner's ranks; 0: one for each GPU without an engine
+    """
+
+    gpus: int
+    gpu_gb: float = 80.0
+    host_gb: float = 0.0
+    ranks: int = 0
 
     @property
     def first_machine_gpus(self) -> int:
@@ -245,12 +263,17 @@ class Machines:
 
 
 class MemoryNeed(NamedTuple):
-    """The memory that a role needs on one GPU or one machine."""
+    """The memory that a role needs on one GPU or one machine.
+
+    scope      description of the GPU or machine
+    available  available bytes; 0 if unknown
+    advice     recommended changes if the need exceeds `available`
+    """
 
     scope: str
     bytes_by_purpose: dict[str, float]
-    available: float  # bytes, or 0 if unknown
-    advice: str  # recommended changes if it is not enough
+    available: float
+    advice: str
 
     @property
     def total(self) -> float:
@@ -265,13 +288,14 @@ def format_memory_needs(needs: Sequence[MemoryNeed]) -> Iterator[str]:
 
 
 def estimate_memory_needs(config: Config, machines: Machines) -> Iterator[MemoryNeed]:
-    """Yield the needs of each role. Raises ConfigError if the GPUs cannot be divided as configured."""
+    """Yield the memory needs of each role. Raises ConfigError if the GPUs cannot be divided as configured."""
     ranks, engine_gpus = divide_gpus(config, machines)
     shard = config.ranks.shard or ranks
     for key, value in (("shard", shard), ("context", config.ranks.context)):
         if ranks % value:
             raise ConfigError(
-                f"ranks.{key} = {value}: the number of the learner's GPUs, {ranks}, is not a multiple of it"
+                f"ranks.{key} = {value}: the number of the learner's GPUs, {ranks}, is not a multiple of it. Choose a "
+                "divisor"
             )
     learner = estimate_run_memory(config, ranks=shard)
     if machines.gpus:
@@ -280,9 +304,9 @@ def estimate_memory_needs(config: Config, machines: Machines) -> Iterator[Memory
 
 
 def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
-    """Return the number of the learner's ranks, and of engine GPUs of this command.
+    """Return the number of the learner's ranks, and the number of GPUs for the engines that the trainer starts.
 
-    Raises ConfigError if the configuration names missing GPUs, or leaves none for the learner or for engines.
+    Raises ConfigError if the configuration names GPUs that do not exist, or leaves none for the learner or engines.
     """
     starts_none = config.rollout.pipeline == "async" and not config.workers.local
     engines = () if starts_none else config.engine.gpus
@@ -297,7 +321,7 @@ def divide_gpus(config: Config, machines: Machines) -> tuple[int, int]:
             raise ConfigError(f"{key}: there is no GPU {max(gpus)}; GPU indices start at 0 on each machine")
         n_left -= len(gpus)
         if n_left <= 0:
-            raise ConfigError(f"{key}: no GPU is left for the learner")
+            raise ConfigError(f"{key}: no GPU is left for the learner. Name fewer GPUs")
     n_left = machines.ranks or n_left
     if not engines and not starts_none and n_left > 1:
         raise ConfigError(
@@ -316,21 +340,21 @@ def _estimate_gpu_needs(
 ) -> Iterator[MemoryNeed]:
     gpu, engine, evaluation = machines.gpu_gb * GB, config.engine, config.evaluation
     offload, is_concurrent = config.optimizer.offload, _has_concurrent_evaluation(config)
-    parts = {**select_gpu_memory(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
+    parts = {**exclude_offloaded_moments(learner, offload=offload).bytes_by_purpose, "overhead": _GPU_OVERHEAD_BYTES}
     advice = "Lower optimizer.row_tokens and the stages' max_tokens, set model.activation_checkpointing"
     advice += "" if offload else " or optimizer.offload"
     reward_model = _estimate_reward_model(config, 2)
     if config.reward.model_gpu is not None:
         yield MemoryNeed("GPU of reward model", reward_model, gpu, "Choose a smaller reward.model")
     elif config.reward.model_device != "cpu":
-        parts |= reward_model  # on the first of these GPUs
+        parts |= reward_model  # on the first of the learner's GPUs
         advice += ", name a separate GPU in reward.model_device" if reward_model else ""
     shares_gpu = not engine_gpus and ranks == 1
     evaluation_bytes = evaluation.memory_share * gpu if is_concurrent and not evaluation.gpus else 0.0
     if evaluation_bytes:
         parts["evaluation"] = evaluation_bytes
         advice += ", lower evaluation.memory_share"
-    if shares_gpu and config.rollout.pipeline == "sync" and evaluation.where != "idle":  # they take turns
+    if shares_gpu and config.rollout.pipeline == "sync" and evaluation.where != "idle":  # learner and engine take turns
         parts["sleeping engine"] = _SLEEPING_BYTES
         while_sampling = {
             "learner at rest": learner.weights + learner.reference + (0 if offload else learner.moments),
@@ -354,10 +378,10 @@ def _estimate_gpu_needs(
             scope, config, engine, learner, engine.max_model_len or prompt + completion, gpu, advice
         )
     if is_concurrent:
-        on = f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU"
+        scope = f"each of {len(evaluation.gpus)} evaluation GPUs" if evaluation.gpus else "evaluation on first GPU"
         advice = "Raise evaluation.memory_share or evaluation.tensor_parallel, lower evaluation.max_tokens"
         yield _estimate_engine_need(
-            on, config, evaluation, learner, prompt + (evaluation.max_tokens or longest), gpu, advice
+            scope, config, evaluation, learner, prompt + (evaluation.max_tokens or longest), gpu, advice
         )
 
 
@@ -367,14 +391,15 @@ def _estimate_engine_need(
 ) -> MemoryNeed:  # fmt: skip
     """Return the memory that an engine needs on each of its GPUs.
 
-    max_tokens  tokens of the longest prompt and completion together
+    section     configuration of the engine
+    max_tokens  tokens of the longest prompt with its completion
     gpu         bytes of a GPU
     """
     text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _get_number_bytes(config)
-    of_a_token = cache_bytes_per_token(text_config, number_bytes, tensor_parallel=section.tensor_parallel)
+    token_bytes = compute_token_cache_bytes(text_config, number_bytes, tensor_parallel=section.tensor_parallel)
     purposes: dict[str, float] = {
         "weights": -(-learner.parameters * number_bytes // section.tensor_parallel),
-        "cache of the longest completion": of_a_token
+        "cache of the longest completion": token_bytes
         * min(max_tokens, getattr(text_config, "max_position_embeddings", max_tokens)),
         "overhead": _ENGINE_OVERHEAD_BYTES,
     }
@@ -397,17 +422,17 @@ def _estimate_host_needs(
     state = learner.trainable_parameters * _STATE_BYTES / (config.ranks.shard or ranks) + learner.reference
     process = _PROCESS_BYTES if machines.gpus else _CPU_PROCESS_BYTES
     evaluation_processes = max(len(config.evaluation.gpus), 1) if _has_concurrent_evaluation(config) else 0
-    others = engine_gpus + len(config.evaluation.gpus)
-    ranks_of_first = min(ranks, machines.first_machine_gpus - others) if machines.gpus else ranks
+    other_gpus = engine_gpus + len(config.evaluation.gpus)
+    first_machine_ranks = min(ranks, machines.first_machine_gpus - other_gpus) if machines.gpus else ranks
     moments = learner.moments if machines.gpus and config.optimizer.offload else 0
     first: dict[str, float] = {
-        "processes": (ranks_of_first + engine_gpus + evaluation_processes) * process,
-        # One copy is being written; the other is the last step's snapshot, saved if the next step fails.
-        "checkpoint copies": 2 * state * ranks_of_first,
+        "processes": (first_machine_ranks + engine_gpus + evaluation_processes) * process,
+        # One copy is being written, the other is a snapshot of the last step, saved if the next step fails.
+        "checkpoint copies": 2 * state * first_machine_ranks,
         "weights for engines": model * (_VERSIONS if engine_gpus or config.workers.listen else 1),
     }
     if moments:
-        first["moments"] = moments * ranks_of_first
+        first["moments"] = moments * first_machine_ranks
     if not machines.gpus or config.reward.model_device == "cpu":
         first |= _estimate_reward_model(config, 4)
     if not machines.gpus:

@@ -4,7 +4,7 @@
     RUN/samples.jsonl    {"step": 3, "problem": "taco/17", "text": "...", "verdict": "accepted", "reward": 1.0}
     RUN/timeline.jsonl   {"step": 3, "part": "sample", "began": 12.01, "ended": 14.7, "batch": 4}
 
-Lines are flushed, without fsync, before the next step begins. TensorBoard and wandb get the same metrics.
+Lines are flushed, but not fsynced, before the next step begins. TensorBoard and wandb receive the same metrics.
 
 A timeline line is an interval in which a part of the run was busy, in seconds since the run's start. A batch's
 number is the step that trains on it: under the pipeline `one-off`, batch 4 is sampled during step 3.
@@ -31,7 +31,7 @@ METRICS, SAMPLES, TIMELINE = "metrics.jsonl", "samples.jsonl", "timeline.jsonl"
 
 
 class Timeline:
-    """Thread-safe writer of a run's timeline. The clock of a resumed run continues from its last time."""
+    """Thread-safe writer of a run's timeline. after_seconds: seconds of the run before it resumed."""
 
     def __init__(self, folder: Path, *, after_seconds: float = 0.0) -> None:
         self._path = folder / TIMELINE
@@ -63,25 +63,27 @@ class Timeline:
 class MetricsLog:
     """Writer of a run's metrics.
 
-    tensorboard  whether to write for TensorBoard, too
-    wandb        W&B project; empty: do not log there
+    tensorboard  whether to write TensorBoard event files, too
+    wandb        project in Weights & Biases; empty: do not log there
 
-    Raises ConfigError if one of these is not installed or cannot start, and OSError if the folder is not writable.
+    Raises ConfigError if a requested logger is not installed or cannot start, and OSError if the folder is not
+    writable.
     """
 
     def __init__(self, folder: Path, *, tensorboard: bool = False, wandb: str = "") -> None:
         for name in ["tensorboard"] * tensorboard + ["wandb"] * bool(wandb):
             spec = find_spec(name)
-            if spec is None or spec.origin is None:  # a namespace package, such as wandb's log folder, has no origin
-                raise ConfigError(f"{name} is not installed. Type: pip install {name}, or leave run.{name} out.")
+            # A folder `wandb` with logs is found as a namespace package, whose origin is None.
+            if spec is None or spec.origin is None:
+                raise ConfigError(f"{name} is not installed. Type: pip install {name}, or remove run.{name}.")
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._wants_board = tensorboard
+        self._uses_tensorboard = tensorboard
         self._board: Any = None
         self._wandb: Any = _open_wandb_run(folder, wandb) if wandb else None
 
     def truncate_after(self, step: int) -> dict[str, float]:
-        """Delete the lines after this step, and return the metrics of the last remaining step.
+        """Delete the lines of later steps, and return the metrics of the last remaining step; empty if none.
 
         Call this before the first `log`.
         """
@@ -92,7 +94,7 @@ class MetricsLog:
         return {name: value for line in last for name, value in line.items() if value is not None}
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Write the metrics of a step. A second call for the same step adds to the first."""
+        """Write metrics of a step. Another call for the same step adds metrics."""
         values = {name: _replace_nonfinite(value) for name, value in metrics.items()}
         _append(self._folder / METRICS, [{"step": step, **values}])
         known = {name: value for name, value in metrics.items() if isfinite(value)}
@@ -105,7 +107,7 @@ class MetricsLog:
             self._wandb.log({**known, "step": step})
 
     def log_samples(self, step: int, rollouts: "Iterable[Rollout]") -> None:
-        """Write some completions with their verdicts and rewards."""
+        """Write completions of a step, with their verdicts and rewards."""
         lines = (
             {"step": step, "problem": one.problem_id, "text": one.text, "verdict": one.verdict,
              "reward": _replace_nonfinite(one.reward)}
@@ -122,14 +124,14 @@ class MetricsLog:
 
     def _open_board(self, step: int) -> None:
         """Open TensorBoard's writer on the first call, and purge entries from this step on."""
-        if self._wants_board and self._board is None:
+        if self._uses_tensorboard and self._board is None:
             from torch.utils.tensorboard import SummaryWriter
 
             self._board = SummaryWriter(self._folder / "tensorboard", purge_step=step)
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Read a run's metrics, one dictionary per step in order; unknown values are None."""
+    """Return a run's metrics, a dictionary for each step, in order; unknown values are None."""
     by_step: dict[int, dict[str, Any]] = {}
     for line in read_json_lines(folder / METRICS):
         by_step.setdefault(line["step"], {}).update(line)
@@ -137,7 +139,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects with a step in a run's file; skip torn lines of a killed run."""
+    """Yield the JSON objects in a run's file; skip torn lines of a killed run, and objects without a step."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:
@@ -175,14 +177,15 @@ def _replace_nonfinite(value: float) -> float | None:
 def _open_wandb_run(folder: Path, project: str) -> Any:
     import wandb
 
-    id_file = folder / "wandb.id"  # a resumed run continues the same curves
+    id_file = folder / "wandb.id"  # lets a resumed run continue the same wandb run
     if not id_file.exists():
         id_file.write_text(secrets.token_hex(8))
     try:
         run = wandb.init(project=project, id=id_file.read_text(), name=folder.name, dir=str(folder), resume="allow")
-    except Exception as error:  # many types: from the network, the account or wandb's process
+    except Exception as error:  # many types, such as for network or account errors
         raise ConfigError(
-            f"wandb: {str(error).rstrip('.')}. Type: wandb login, or set WANDB_MODE=offline, or leave run.wandb out."
+            f"wandb cannot start: {str(error).rstrip('.')}. Type: wandb login, or set WANDB_MODE=offline, or remove "
+            "run.wandb."
         ) from error
     run.define_metric("*", step_metric="step")
     return run

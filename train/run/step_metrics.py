@@ -1,6 +1,6 @@
-"""The descriptions of all metrics of a run, the metrics of a batch, and the performance of a step.
+"""Descriptions of all metrics of a run, and the computation of batch, reward and performance metrics.
 
-Names are TRL's where TRL has one. Unknown rewards (nan) are excluded, and unknown metrics are nan.
+Metrics that TRL also has use TRL's names. Unknown rewards (nan) are excluded, and unknown metrics are nan.
 """
 
 import resource
@@ -19,105 +19,110 @@ if TYPE_CHECKING:
 
 # "NAME" stands for a reward, a source, a group's signal, or a number of samples.
 METRIC_DESCRIPTIONS: dict[str, str] = {
-    "step": "batches trained on; 0: before the first",
-    "reward": "mean reward of the completions; with the online filter, of those that are trained on",
+    "step": "number of batches trained on so far",
+    "reward": "mean reward of the completions; with the online filter, only of completions trained on",
     "reward_std": "standard deviation of the rewards over the whole batch (n - 1, as TRL)",
     "frac_reward_zero_std": "share of groups with equal rewards, which give no gradient",
-    "rewards/NAME/mean": "mean of one reward function, before its weight",
+    "rewards/NAME/mean": "mean of one reward function, without its weight",
     "rewards/NAME/std": "standard deviation of one reward function (n - 1)",
     "reward_model/loss": "loss of the reward model in training: -log sigmoid(better - worse), mean over rankings",
-    "reward_model/accuracy": "share of completion pairs that it ordered correctly, before each update on them",
-    "reward_model/pairs": "completion pairs that it was trained on",
-    "reward_model/replayed": "rankings replayed from before its previous training",
+    "reward_model/accuracy": "share of completion pairs that the reward model ordered correctly before the update on "
+    "them",
+    "reward_model/pairs": "completion pairs in a training of the reward model",
+    "reward_model/replayed": "rankings replayed from earlier trainings of the reward model",
     "sources/NAME/reward": "mean reward of the completions for problems of one source",
-    "sources/NAME/solve_rate": "share of these completions that are accepted: correct programs or answers",
-    "sources/NAME/mean_length": "mean tokens of these completions",
+    "sources/NAME/solve_rate": "share of correct programs or answers among the completions of one source",
+    "sources/NAME/mean_length": "mean tokens of the completions of one source",
     "reward_no_signal": "completions without a reward: the sandbox or a checker failed, or a function returned None",
     "reward_timeouts": "completions whose program exceeded its time limit",
     "reward_latency_s/p50": "median seconds of scoring a completion, without queueing",
-    "reward_latency_s/p95": "95th percentile of these seconds",
+    "reward_latency_s/p95": "95th percentile of the seconds of scoring a completion, without queueing",
     "batch/solve_none": "groups without a completion with a task reward above 0 (DeepCoder)",
     "batch/solve_all": "groups whose completions all have a task reward of at least 1 (DeepCoder)",
-    "batch/solve_partial": "the other groups; those without any signal are in none of the three",
+    "batch/solve_partial": "groups with a known reward in neither batch/solve_none nor batch/solve_all",
     "completions/mean_length": "mean tokens of a completion",
     "completions/min_length": "tokens of the shortest completion",
     "completions/max_length": "tokens of the longest completion",
-    "completions/mean_terminated_length": "mean tokens of completions that are not truncated; 0: all are",
-    "completions/min_terminated_length": "tokens of the shortest of them",
-    "completions/max_terminated_length": "tokens of the longest of them",
+    "completions/mean_terminated_length": "mean tokens of untruncated completions; 0 if there are none",
+    "completions/min_terminated_length": "tokens of the shortest untruncated completion; 0 if there are none",
+    "completions/max_terminated_length": "tokens of the longest untruncated completion; 0 if there are none",
     "completions/clipped_ratio": "share of the completions truncated at the length limit",
-    "num_tokens": "tokens since the run's start, prompts and completions",
-    "staleness/mean": "mean number of weight updates between a token's sampling and its training",
-    "staleness/max": "largest such number of a token",
+    "num_tokens": "tokens of prompts and completions since the run's start",
+    "staleness/mean": "number of versions between a token's sampling and its training, mean over tokens",
+    "staleness/max": "number of versions between a token's sampling and its training, maximum over tokens",
     "loss": "training loss, mean over the updates of the step",
     "grad_norm": "norm of the gradient before clipping",
     "learning_rate": "learning rate, mean over the updates of the step",
     "counted_tokens": "completion tokens in the loss, mean over the updates of the step",
     "entropy": "entropy of the policy's next token in nats, mean over the tokens in the loss",
     "kl": "k3 estimate of KL(policy || reference), mean over tokens",
-    "clip_ratio/low_mean": "share of the tokens clipped at 1 - clip_low (their advantage is negative)",
-    "clip_ratio/low_min": "smallest such share of a completion",
-    "clip_ratio/high_mean": "share of the tokens clipped at 1 + clip_high (their advantage is positive)",
-    "clip_ratio/high_max": "largest such share of a completion",
+    "clip_ratio/low_mean": "share of tokens clipped at 1 - clip_low, which have negative advantages",
+    "clip_ratio/low_min": "share of tokens clipped at 1 - clip_low, minimum over completions",
+    "clip_ratio/high_mean": "share of tokens clipped at 1 + clip_high, which have positive advantages",
+    "clip_ratio/high_max": "share of tokens clipped at 1 + clip_high, maximum over completions",
     "clip_ratio/region_mean": "share of the tokens clipped at either bound",
-    "sampling/sampling_logp_difference/mean": "mean |learner's log-probability - sampler's| over tokens",
-    "sampling/sampling_logp_difference/p99": "99th percentile of these differences",
-    "sampling/sampling_logp_difference/max": "largest of these differences",
-    "sampling/importance_sampling_ratio/min": "smallest ratio of the learner's to the sampler's probability",
-    "sampling/importance_sampling_ratio/mean": "mean of these ratios",
-    "sampling/importance_sampling_ratio/max": "largest of these ratios",
+    "sampling/sampling_logp_difference/mean": "|learner's - sampler's log-probability|, mean over tokens",
+    "sampling/sampling_logp_difference/p99": "|learner's - sampler's log-probability|, 99th percentile over tokens",
+    "sampling/sampling_logp_difference/max": "|learner's - sampler's log-probability|, maximum over tokens",
+    "sampling/importance_sampling_ratio/min": "learner's probability / sampler's probability, minimum over tokens",
+    "sampling/importance_sampling_ratio/mean": "learner's probability / sampler's probability, mean over tokens",
+    "sampling/importance_sampling_ratio/max": "learner's probability / sampler's probability, maximum over tokens",
     "mismatch/kl": "k3 estimate of KL(sampler || learner), mean over tokens",
-    "mismatch/token_mult_prob_error": "mean exp |learner's log-probability - sampler's| (NeMo-RL: <= 1.05)",
-    "mismatch/weight_mean": "mean importance weight that corrects this mismatch",
-    "mismatch/weight_truncated": "share of tokens with a weight at its upper bound, objective.truncation",
-    "mismatch/weight_ess": "effective sample size of these weights as a share of the tokens; 1: all are equal",
-    "mismatch/kept": "share of the tokens whose completion is within the bounds of the mismatch",
-    "parity/token_mult_prob_error": "the same error on the probe, after loading new weights",
-    "parity/logp_difference_max": "largest difference of log-probabilities in that comparison",
-    "parity/checked": "share of the weights with compared checksums",
-    "parity/proof_s": "seconds of these comparisons after weights were loaded",
+    "mismatch/token_mult_prob_error": "exp |learner's - sampler's log-probability|, mean over tokens (NeMo-RL bounds "
+    "it by 1.05)",
+    "mismatch/weight_mean": "importance weight that corrects the mismatch of sampler and learner, mean over tokens",
+    "mismatch/weight_truncated": "share of tokens with an importance weight at its upper bound, objective.truncation",
+    "mismatch/weight_ess": "effective sample size of the importance weights as a share of the tokens; 1: equal weights",
+    "mismatch/kept": "share of tokens in completions whose mismatch is within the configured bounds",
+    "parity/token_mult_prob_error": "exp |learner's - sampler's log-probability|, mean over the probe's tokens, after "
+    "loading weights",
+    "parity/logp_difference_max": "|learner's - sampler's log-probability|, maximum over the probe's tokens",
+    "parity/checked": "share of the loaded weights whose checksums were compared",
+    "parity/proof_s": "seconds of comparing checksums and probe after loading weights",
     "skipped": "share of the updates skipped because no token was in the loss",
-    "groups/age_mean": "async only: mean number of versions between a group's start version and its training",
-    "groups/age_max": "largest such number; never above rollout.staleness",
-    "groups/cut": "groups of the batch; fewer than rollout.prompts after rollout.max_rounds rounds",
+    "groups/age_mean": "async only: versions between a group's start version and its training, mean over groups",
+    "groups/age_max": "async only: versions between a group's start version and its training, maximum over groups; at "
+    "most rollout.staleness",
+    "groups/cut": "groups in the batch; fewer than rollout.prompts if rollout.max_rounds rounds did not suffice",
     "groups/running": "groups being sampled",
     "groups/ready": "scored groups in the queue for training",
-    "groups/outstanding": "groups dispatched and neither used nor rejected",
+    "groups/outstanding": "dispatched groups neither trained on nor rejected",
     "length_bias": "mean length of the completions trained on, divided by that of all completions with the same start "
-    "version; below 1, short ones are preferred",
-    "answers/spans": "mean number of weight versions that sampled a completion",
-    "answers/broken": "invalid results rejected by the controller",
-    "leases/lost": "groups that workers lost since the previous batch",
+    "version; below 1: short completions are preferred",
+    "answers/spans": "number of weight versions that sampled a completion, mean over completions",
+    "answers/broken": "sample results that the controller rejected as invalid",
+    "leases/lost": "leases of groups lost by workers since the previous batch",
     "workers/alive": "live rollout workers",
-    "workers/dead": "workers lost with leased groups since the controller started",
-    "workers/tokens_per_second": "tokens sampled per second by all workers, as they report",
+    "workers/dead": "workers that died while holding leases, since the controller started",
+    "workers/tokens_per_second": "tokens per second of all workers, as reported by them",
     "controller/lag_s": "longest wait of a worker for the controller's reply, in seconds; above 0.05, move rewards to "
     "other machines: sandbox.backend",
-    "workers/cache_use": "used share of the fullest engine's cache",
+    "workers/cache_use": "used share of the KV cache of the engine with the fullest one",
     "filter/NAME": "groups sampled for the batch, by signal (none: no completion is right; all, some, unknown, "
     "cut_off); prompts refused; rounds of sampling",
-    "stage": "number of the stage, counted from 0",
+    "stage": "index of the stage of completion length, from 0",
     "epoch": "prompts sampled since the run's start, divided by the size of the dataset",
-    "perf/tokens_per_second": "tokens of the batch, prompts and completions, per second of the step",
+    "perf/tokens_per_second": "tokens of prompts and completions in the batch, per second of the step",
     "perf/training_tokens_per_second": "tokens computed by the learner, each prompt once, per second of training",
-    "perf/mfu": "share of the peak bfloat16 FLOPS of the learner's GPUs used in training, recomputation not counted; "
-    "only on GPUs with a known peak",
-    "perf/host_memory_gib": "peak memory of the trainer's process on its machine",
-    "perf/machine_memory_share": "used share of the machine's memory at the end of the step",
-    "perf/device_memory_gib": "peak memory of torch on the first GPU; only on GPUs",
+    "perf/mfu": "share of the peak bfloat16 FLOPS of the learner's GPUs used in training, without recomputation; only "
+    "on GPUs with a known peak",
+    "perf/host_memory_gib": "peak host memory of the trainer's process",
+    "perf/machine_memory_share": "used share of the machine's host memory at the end of the step",
+    "perf/device_memory_gib": "peak memory allocated by torch on the first GPU; only on GPUs",
     "step_time": "seconds of the step, without evaluation",
-    "idle/trainer": "share of the step's time in which the learner waited",
-    "idle/sampler": "share of the step's time in which the sampler waited; under async, mean share of the last "
-    "seconds in which a worker sampled no token",
+    "idle/trainer": "share of the step in which the learner waited",
+    "idle/sampler": "share of the step in which the sampler waited; under async, share of the last seconds in which a "
+    "worker sampled no token, mean over workers",
     "weight_sync_s": "seconds until the sampler had the new weights; under async, until workers could fetch them",
     "weight_load_s": "seconds in which the worker in the trainer's process loaded and verified the previous weights",
-    "eval/pass@1": "mean share of correct samples per problem of the evaluation set; truncated samples are judged by "
-    "their program. With several suites, the names of this and the following metrics begin with eval/SUITE",
-    "eval/pass@1_low": "lower end of its 95% confidence interval",
-    "eval/pass@1_high": "upper end of that interval",
-    "eval/pass@NAME": "mean probability that at least one of that many samples is correct (Chen et al. 2021)",
+    "eval/pass@1": "share of correct samples of a problem, mean over the evaluation set; truncated samples are judged "
+    "by their program. With several suites, metric names begin with eval/SUITE instead of eval",
+    "eval/pass@1_low": "lower bound of the 95% confidence interval of eval/pass@1",
+    "eval/pass@1_high": "upper bound of the 95% confidence interval of eval/pass@1",
+    "eval/pass@NAME": "probability that at least one of NAME samples of a problem is correct (Chen et al. 2021), mean "
+    "over problems",
     "eval/clipped_ratio": "share of the evaluation's samples truncated at the length limit",
-    "eval/clipped_correct_ratio": "share of the evaluation's samples that are truncated but correct",
+    "eval/clipped_correct_ratio": "share of the evaluation's samples truncated but correct",
     "eval/no_code": "share of the evaluation's samples without a program",
     "eval/no_signal": "samples of the evaluation without a verdict",
     "eval/mean_length": "mean tokens of a sample of the evaluation",
@@ -127,7 +132,7 @@ METRIC_DESCRIPTIONS: dict[str, str] = {
 def compute_batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_before: float = 0) -> dict[str, float]:
     """Return the metrics of a batch's completions.
 
-    version        version of the weights being trained
+    version        version of the weights before this batch's updates
     tokens_before  num_tokens of the previous step
 
     Raises ValueError for a batch without a completion.
@@ -138,7 +143,7 @@ def compute_batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_bef
     ages = [version - token for rollout in rollouts for token in rollout.versions]
     reward_seconds = [rollout.reward_seconds for rollout in rollouts]
     lengths = [len(rollout.token_ids) for rollout in rollouts]
-    ended = [len(rollout.token_ids) for rollout in rollouts if not rollout.truncated] or [0]  # as TRL
+    terminated = [len(rollout.token_ids) for rollout in rollouts if not rollout.truncated] or [0]  # 0, as in TRL
     components: dict[str, list[float]] = {}
     for name, value in (part for rollout in rollouts for part in rollout.reward_components):
         components.setdefault(name, []).append(value)
@@ -163,9 +168,9 @@ def compute_batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_bef
         "completions/mean_length": fmean(lengths),
         "completions/min_length": min(lengths),
         "completions/max_length": max(lengths),
-        "completions/mean_terminated_length": fmean(ended),
-        "completions/min_terminated_length": min(ended),
-        "completions/max_terminated_length": max(ended),
+        "completions/mean_terminated_length": fmean(terminated),
+        "completions/min_terminated_length": min(terminated),
+        "completions/max_terminated_length": max(terminated),
         "completions/clipped_ratio": fmean(rollout.truncated for rollout in rollouts),
         "num_tokens": tokens_before + sum(len(r.prompt_ids) + len(r.token_ids) for r in rollouts),
         "staleness/mean": mean(ages),
@@ -174,7 +179,7 @@ def compute_batch_metrics(groups: "Sequence[Group]", *, version: int, tokens_bef
 
 
 def combine_update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Combine the metrics of a step's updates: minimum or maximum by the suffix min or max, otherwise the mean."""
+    """Combine the metrics of a step's updates: the minimum of names that end in "min", maximum for "max", else mean."""
     combined = {}
     for name in dict.fromkeys(name for update in updates for name in update):
         values = [update[name] for update in updates if not isnan(update.get(name, nan))]
@@ -184,7 +189,7 @@ def combine_update_metrics(updates: Sequence[Mapping[str, float]]) -> dict[str, 
 
 
 def compute_reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Return the metrics of the rewards, given for each group."""
+    """Return the metrics of a batch's rewards. groups: rewards of each group; nan if unknown."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     rewards = [reward for group in known for reward in group]
     return {
@@ -196,7 +201,7 @@ def compute_reward_metrics(groups: Sequence[Sequence[float]]) -> dict[str, float
 
 
 def count_solved_groups(groups: Sequence[Sequence[float]]) -> dict[str, float]:
-    """Count the groups solved by none, all and some completions, given their task rewards."""
+    """Count the groups solved by none, all and some of their completions. groups: task rewards of each group."""
     known = [[reward for reward in group if not isnan(reward)] for group in groups]
     extremes = [(min(group), max(group)) for group in known if group]
     none = sum(highest <= 0 for _, highest in extremes)
@@ -236,7 +241,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     return known[max(ceil(share * len(known)), 1) - 1] if known else nan
 
 
-# Dense bfloat16 FLOPS from data sheets, by a part of the device's name, more specific names first.
+# Peak dense bfloat16 FLOPS from data sheets, by a part of the device's name; longer names precede their prefixes.
 _PEAKS = {
     "B200": 2250e12, "H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "H800": 989e12, "H20": 148e12,
     "A100": 312e12, "A800": 312e12, "L40S": 362e12, "A10G": 70e12, "L4": 121e12, "RTX 4090": 165e12,
@@ -250,7 +255,7 @@ def get_peak_flops(device: str) -> float:
 
 
 class Performance:
-    """The performance metrics of a run's steps. n_ranks: the learner's processes, each with its own GPU."""
+    """Computation of performance metrics. n_ranks: number of the learner's processes, each with its own GPU."""
 
     def __init__(self, config: "Config", *, n_ranks: int) -> None:
         import torch

@@ -94,7 +94,7 @@ def test_a_recipe_and_its_preset_train_on_what_the_article_did_and_say_what_is_u
     assert data.endswith("deepcoder, 5 of 5 problems")
     assert warning == (
         "warning    trains on 3 unverified rows (livecodebench 3): no solutions of them are published, so no reference "
-        "has passed their tests. To leave them out: --set 'data.include=[]'"
+        "solution has passed their tests. To exclude them: --set 'data.include=[]'"
     )
     _, data, batch, *_ = plan("intellect2", "intellect2")
     assert data.endswith("intellect2, 3 of 3 problems")

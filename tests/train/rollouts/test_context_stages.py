@@ -21,12 +21,12 @@ def test_a_stage_ends_when_answers_are_cut_off_over_some_steps():
 
 
 def test_answers_sampled_ahead_do_not_count_for_the_new_stage():
-    assert stages([0.5, 0.5, 1.0, 0.1, 0.1, 0.9], ahead=True) == [0, 1, 1, 1, 1, 2]
+    assert stages([0.5, 0.5, 1.0, 0.1, 0.1, 0.9], sampled_ahead=True) == [0, 1, 1, 1, 1, 2]
 
 
 def test_a_resumed_run_also_counts_the_earlier_steps():
-    course = ContextSchedule(STAGES, ahead=True)
+    course = ContextSchedule(STAGES, sampled_ahead=True)
     for step, share in enumerate([0.5, 0.5, 1.0, 0.5], 1):
         course.advance(step, share)
-    again = ContextSchedule(STAGES, course.index, tuple(course.recent_truncated), ahead=True)
+    again = ContextSchedule(STAGES, course.index, tuple(course.recent_truncated), sampled_ahead=True)
     assert again.advance(5, 0.5)

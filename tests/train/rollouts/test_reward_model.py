@@ -135,7 +135,7 @@ def test_what_cannot_be_scored_is_unknown_and_no_zero(whole, tmp_path, tiny_mode
     with RewardModel(whole, "cpu") as score:
         long = score(completion("many words " * 2000), TASK)
         assert (long.value, long.verdict) == (None, "model_failed")
-        assert "the reward model reads 1024" in long.detail
+        assert "exceed the reward model's maximum of 1024" in long.detail
         assert score(completion("print(1)"), TASK).value is not None
         score._model.score.weight.data = torch.zeros(1, 3)  # of another shape
         broken = [score(completion("print(1)"), TASK) for _ in range(3)]

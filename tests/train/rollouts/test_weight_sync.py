@@ -89,16 +89,16 @@ def test_the_probe_is_the_beginnings_of_answers_before_temperature(learner, prom
 def test_the_mismatch_over_a_batch_is_an_alarm_and_then_the_end(caplog):
     metrics = {"mismatch/kl": 0.05, "sampling/sampling_logp_difference/p99": 0.5}
     with caplog.at_level(logging.WARNING):
-        check_mismatch({"mismatch/kl": 0.001}, step=3, alarm=0.01, fail_above=0.1)
-        check_mismatch({}, step=3, alarm=0.01, fail_above=0.1)  # no token counted
+        check_mismatch({"mismatch/kl": 0.001}, step=3, warn_above=0.01, fail_above=0.1)
+        check_mismatch({}, step=3, warn_above=0.01, fail_above=0.1)  # no token counted
         assert caplog.records == []
-        check_mismatch(metrics, step=3, alarm=0.01, fail_above=0.1)
+        check_mismatch(metrics, step=3, warn_above=0.01, fail_above=0.1)
     (record,) = caplog.records
     assert "step 3: sampler and learner assign different log-probabilities" in record.getMessage()
     assert "99th percentile of the absolute differences is 0.5" in record.getMessage()
     for kl in (0.2, nan):
         with pytest.raises(ParityError, match=r"engine.mismatch_stop allows 0\.1"):
-            check_mismatch(metrics | {"mismatch/kl": kl}, step=3, alarm=0.01, fail_above=0.1)
+            check_mismatch(metrics | {"mismatch/kl": kl}, step=3, warn_above=0.01, fail_above=0.1)
 
 
 def test_a_run_ends_at_the_batch_about_which_sampler_and_learner_differ(small, tmp_path, monkeypatch):

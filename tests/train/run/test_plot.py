@@ -48,7 +48,7 @@ def test_runs_of_one_label_are_one_curve_in_a_band(tmp_path):
         out,
     )
     assert texts(out).count("GRPO+ (2 runs)") == texts(out).count("random rewards") == 1
-    assert "Lines are means of the runs, bands reach from the lowest to the highest run." in texts(out)
+    assert "Lines are means over runs, bands reach from the lowest to the highest run." in texts(out)
     lines = {colour: len(re.findall(f"fill: none; stroke: {colour}", out.read_text())) for colour in (BLUE, VERMILION)}
     assert lines[BLUE] == lines[VERMILION] > 0
     bands = {colour: len(re.findall(f"fill: {colour}; fill-opacity: 0.2", out.read_text())) for colour in lines}
@@ -92,7 +92,7 @@ def test_a_timeline_shows_how_much_of_the_time_each_part_was_busy(tmp_path):
     out = tmp_path / "timeline.svg"
     plot_timeline([PlottedRun("sync", tmp_path)], out)
     assert {"sampling 60%", "rewards awaited 30%", "training 40%"} <= set(texts(out))
-    note = "shares are of that time, white is idle, numbers are those of batches"
+    note = "percentages are shares of that time, white is idle, numbers are batches"
     assert f"sync: steps 1 to 2 in 20 s; {note}" in texts(out)
 
 
@@ -137,7 +137,7 @@ def test_the_command_draws_into_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "words", "said"),
     [
-        (None, [], "has no metrics.jsonl. Give the folder of a run of curate train"),
+        (None, [], "has no metrics.jsonl. Give the folder of a run that curate train wrote"),
         ([], [], "no step is finished yet"),
         ([{"step": 1, "reward": None}], [], "no step is finished yet"),
         ([{"step": 1, "reward": 0.5}], ["--timeline"], "its timeline.jsonl is missing or empty"),

@@ -36,7 +36,7 @@ def training(judge, tmp_path):
 
     def open_training(name="run", **options):
         (tmp_path / name).mkdir(exist_ok=True)
-        opened.append(RewardModel(judge, "cpu", trained=True))
+        opened.append(RewardModel(judge, "cpu", trainable=True))
         how = {"every_steps": 1, "learning_rate": 1e-3, "seed": 0, **options}
         return RewardTraining(tmp_path / name, opened[-1], **how)
 
@@ -59,7 +59,7 @@ def score(answer, task):
 
 
 def submit_step(training, step, prompts=PROMPTS):
-    submit, rng = training.observe(score), random.Random(step)
+    submit, rng = training.wrap_submit(score), random.Random(step)
     answers = [f"a, b = {rng.randrange(99)}, 2\nprint(a {sign} b)" for sign in "++--*?"]
     for prompt in prompts:
         for answer in rng.sample(answers, len(answers)):
@@ -148,5 +148,5 @@ def test_models_that_no_checkpoint_needs_are_deleted(training, tmp_path):
 
 def test_a_model_that_scores_steps_is_not_trained_on_whole_answers(tmp_path, tiny_model):
     stepwise = reward_models.folder(tmp_path / "steps", tiny_model, "Token")
-    with pytest.raises(ConfigError, match="scores steps, and rankings are of whole completions"):
-        check_reward_model(stepwise, trained=True)
+    with pytest.raises(ConfigError, match="scores steps, but training compares scores of whole completions"):
+        check_reward_model(stepwise, trainable=True)

@@ -25,13 +25,13 @@ def begin(folder):
 @pytest.mark.parametrize(
     ("prompt", "words"),
     [
-        pytest.param(PromptFormat("Be brief."), "another prompt.system: '', not 'Be brief.'", id="system"),
+        pytest.param(PromptFormat("Be brief."), "prompt.system = '', not 'Be brief.'", id="system"),
         pytest.param(
-            PromptFormat(template="{{ statement }}" * 99), "another prompt.template: '', not '{{ statement", id="long"
+            PromptFormat(template="{{ statement }}" * 99), "prompt.template = '', not '{{ statement", id="long"
         ),
         pytest.param(
             PromptFormat(template_arguments={"enable_thinking": False}),
-            "another prompt.template_arguments.enable_thinking: None, not False",
+            "prompt.template_arguments.enable_thinking = None, not False",
             id="argument",
         ),
     ],

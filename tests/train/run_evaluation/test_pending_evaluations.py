@@ -57,7 +57,7 @@ def test_a_process_that_cannot_be_started_does_not_end_the_run(config, tmp_path,
     own = EvaluationScheduler(
         replace(config, evaluation=replace(config.evaluation, where="own")),
         tmp_path, learner, None, [SimpleNamespace(name="lcb")], lambda *late: logged.append(late), timeline,
-        seconds=0.0,
+        evaluated_seconds=0.0,
     )  # fmt: skip
     assert own.evaluate_if_due(0, 100) == {}
     own.finish()
