@@ -123,7 +123,7 @@ def _open_mirror(
     locks.enter_context(lock_folder(folder, "relay", "--folder"))
     mirror = Mirror(folder, run, public, download, keep=keep, note=click.echo)
     return (
-        partial(RelayApp, folder, find_arriving=mirror.find_arriving),
+        partial(RelayApp, folder, find_partial_file=mirror.find_partial_file),
         lambda stop: mirror.sync_until_stopped(stop, interval_seconds=POLL_SECONDS),
         f"relay of {run}, which fetches from {', '.join(sources)}",
     )

@@ -226,7 +226,9 @@ def _read_bars(folder: Path) -> list[Bar]:
         if {"step", "part", "began", "ended"} <= line.keys()
     ]
     if not bars:
-        raise NoRunError(f"{folder}: its {TIMELINE} is missing or empty. Give the folder of a run of curate train.")
+        raise NoRunError(
+            f"{folder}: its {TIMELINE} is missing or empty. Give the folder of a run that curate train wrote."
+        )
     first = sorted({bar["step"] for bar in bars})[-_MAX_STEPS:][0]
     return [bar for bar in bars if bar["step"] >= first]
 

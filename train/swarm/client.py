@@ -27,9 +27,9 @@ from train.swarm.signatures import BadSignature, public_key_bytes, read_key
 _CONNECT_SECONDS = 10.0
 _RESPONSE_TIMEOUT_SECONDS = 60.0
 _MIN_UPLOAD_RATE = 50_000  # bytes per second, as in coordinator/intake.py
-_MAX_BYTES = 64 * 2**20  # of a reply to `call`
+_MAX_BYTES = 64 * 2**20  # maximum size of a reply to `call`
 JOIN_FIRST, EARLIER_START = HTTPStatus.CONFLICT, HTTPStatus.MISDIRECTED_REQUEST
-# Statuses that refuse the node, or its request, permanently. After all others, a retry may succeed.
+# Statuses of permanent refusals. After other statuses, a retry may succeed.
 _FINAL = {
     HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY,
 }  # fmt: skip
@@ -48,7 +48,7 @@ class ResourceGone(RunError):
 class SignedClient:
     """A thread-safe client for a coordinator, without retries.
 
-    key  the node's, or the run's for the operator
+    key  private key of the node, or of the run for the operator
 
     Raises ConfigError if the invite names no URL.
     """
@@ -65,7 +65,7 @@ class SignedClient:
         self._incarnation = UNKNOWN_INCARNATION
 
     def call(self, path: str, message: Any, kind: type[Reply]) -> Reply:
-        """Send a message, and return the reply; None for an empty body or reply.
+        """Send a message, None for an empty body, and return the reply; None if it is empty.
 
         Raises JoinRequired, CallDeferred and ControllerUnreachable if a retry may succeed, ResourceGone and RunError
         for a permanent refusal.
@@ -120,7 +120,7 @@ class SignedClient:
             reply = self._client.request(
                 "POST",
                 path,
-                io.BytesIO(body),  # in pieces, each within the connect timeout: uplinks are slow
+                io.BytesIO(body),  # a stream, since on slow uplinks the timeout then applies to each piece
                 read_seconds=self._reply_seconds,
                 max_seconds=self._reply_seconds + len(body) / _MIN_UPLOAD_RATE,
                 max_bytes=max_bytes,
@@ -132,7 +132,7 @@ class SignedClient:
         try:
             check_reply(signature, reply.status, reply.body, reply.headers, self.invite.public_key)
         except BadSignature as error:
-            # An intermediary can send this, so it must not end the node.
+            # A proxy can send this, so the node retries instead of exiting.
             raise ControllerUnreachable(
                 f"the coordinator at {self._url} returns HTTP {reply.status}, without its signature ({error}): "
                 f"{_read_refusal_message(reply.body)}"

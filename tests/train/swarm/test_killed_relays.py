@@ -124,8 +124,8 @@ def test_a_relay_that_starts_again_removes_what_is_damaged_and_fetches_only_that
         again = Mirror(folder, RUN, PUBLIC, download(url))
         assert not (place / "0" / name).exists()
         path = f"runs/{RUN}/0/{name}"
-        assert again.find_arriving(path, 3 * SHARD_BYTES - 1, 3 * SHARD_BYTES + 1) is None
-        assert again.find_arriving(path, 2 * SHARD_BYTES, 3 * SHARD_BYTES) is not None
+        assert again.find_partial_file(path, 3 * SHARD_BYTES - 1, 3 * SHARD_BYTES + 1) is None
+        assert again.find_partial_file(path, 2 * SHARD_BYTES, 3 * SHARD_BYTES) is not None
         again.sync_newest()
     assert asked == [f"/{path} bytes={3 * SHARD_BYTES}-{4 * SHARD_BYTES - 1}"]
     assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == {
@@ -176,5 +176,5 @@ def test_a_full_disk_does_not_change_what_relays_are_worth(tmp_path: Path, monke
                 files = ShardFiles(tmp_path / "here", manifest.shards)
                 with pytest.raises(OSError, match="no space"):
                     client.fetch_shards(manifest, files, TransferDeadline.from_now(SECONDS))
-        assert relays._relays[url].running == relays._relays[url].sending == 0
+        assert relays._relays[url].n_running == relays._relays[url].pending_bytes == 0
         client.close()

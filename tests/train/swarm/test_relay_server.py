@@ -144,7 +144,7 @@ def test_what_has_arrived_of_a_file_is_passed_on_and_nothing_else(tmp_path: Path
     with relay(tmp_path, until_asked) as url:
         mirror = Mirror(folder, RUN, PUBLIC, download(url), note=noting)
         follower = threading.Thread(target=mirror.sync_newest)
-        with serving(RelayApp(folder, PLENTY, mirror.find_arriving)) as port:
+        with serving(RelayApp(folder, PLENTY, mirror.find_partial_file)) as port:
             follower.start()
             first = ranged(0, SHARD_BYTES)
             assert becomes(lambda: b" 206 " in answer(port, first))
@@ -187,7 +187,7 @@ def test_no_address_gets_more_than_its_rate_and_one_burst(asked: list[tuple[floa
     rates = RelayRateLimiter(5, 1000, burst_seconds=2, clock=clock)
     for pause, n_bytes in asked:
         clock.now += pause
-        wait = rates.wait_seconds("one", n_bytes)
+        wait = rates.try_charge("one", n_bytes)
         assert 0 <= wait < 10
         if wait == 0:
             granted += n_bytes
@@ -195,13 +195,13 @@ def test_no_address_gets_more_than_its_rate_and_one_burst(asked: list[tuple[floa
         # An answer that is larger than the bucket puts it in debt, once.
         assert granted <= 2000 + 1000 * clock.now + 5000
         assert times <= 10 + 5 * clock.now + 1
-    assert rates.wait_seconds("another", 1) == 0
+    assert rates.try_charge("another", 1) == 0
 
 
 def test_addresses_that_are_forgotten_do_not_fill_the_memory() -> None:
     rates = RelayRateLimiter(5, 1000)
     for number in range(30_000):
-        rates.wait_seconds(str(number), 1)
+        rates.try_charge(str(number), 1)
     assert len(rates._buckets) <= 10_000
 
 

@@ -38,7 +38,7 @@ class Run:
     def broadcaster(self, **options: int) -> Broadcaster:
         origin = Origin(f"file://{self.folder / 'public'}", RUN, KEY, shard_bytes=10_000, **options)
         return Broadcaster(
-            self, LocalFirstSource("http://127.0.0.1:1", {}), origin, self.folder / "copies", ledger=head
+            self, LocalFirstSource("http://127.0.0.1:1", {}), origin, self.folder / "copies", get_ledger_head=head
         )
 
 

@@ -22,13 +22,15 @@ from train.weights.source import TensorFiles
 
 log = logging.getLogger(__name__)
 
-_POLL_SECONDS = 10.0  # duration of a long poll for new weights
-_RENEW_SECONDS = 10.0  # interval; clients avoid relays whose `latest` is 60 s older than others'
+_POLL_SECONDS = 10.0  # timeout of a long poll for new weights
+_RENEW_SECONDS = 10.0  # interval of signing `latest` again; clients avoid relays that lag by 60 s
 _RETRY_SECONDS = 2.0
 
 
 def wait_for_engine_spec(controller: ControllerClient, note: Callable[[str], None]) -> EngineSpec:
-    """Return the engine spec of a run; wait while its controller is unreachable.
+    """Return the engine spec of a run; retry while its controller is unreachable.
+
+    note: receives a message if the controller is unreachable
 
     Raises RunError if the controller refuses the call.
     """
@@ -38,50 +40,50 @@ def wait_for_engine_spec(controller: ControllerClient, note: Callable[[str], Non
             return controller.fetch_engine_spec()
         except ControllerUnreachable as error:
             if not is_noted:
-                note(f"{error}; waiting for it")
+                note(f"{error}; retrying")
             is_noted = True
             time.sleep(_RETRY_SECONDS)
 
 
 class WeightManifestFeed(Protocol):
-    """The calls of a controller that a broadcaster makes; see train/asynchronous/messages.py."""
+    """A source of the manifests of new versions, such as a ControllerClient."""
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None: ...
 
 
 class FileSource(Protocol):
-    """A WeightSource (train/weights/source.py) whose weights are files."""
+    """A WeightSource (train/weights/source.py) that returns files."""
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles: ...
 
 
 class Broadcaster:
-    """A publisher of the versions of one controller.
+    """A publisher of the weight versions of one controller.
 
-    source  fetches the controller's versions, such as train.asynchronous.rollout_process.LocalFirstSource
-    folder  for copies of the newest two versions, for deltas
-    ledger  returns the digest of the newest entry of the run's ledger
-    note    receives a line about each published version
+    source           fetches the weights, as train.asynchronous.rollout_process.LocalFirstSource does
+    folder           folder for copies of the newest two versions, from which deltas are computed
+    get_ledger_head  returns the digest of the newest entry of the run's ledger
+    note             receives a message about each published version
     """
 
     def __init__(
         self, controller: WeightManifestFeed, source: FileSource, origin: Origin, folder: Path, *,
-        ledger: Callable[[], bytes] = lambda: b"", note: Callable[[str], object] = log.info,
+        get_ledger_head: Callable[[], bytes] = lambda: b"", note: Callable[[str], object] = log.info,
     ) -> None:  # fmt: skip
         self._controller, self._source, self._origin, self._folder = controller, source, origin, folder
-        self._ledger, self._note = ledger, note
-        self._newest: WeightManifest | None = None  # as the controller names it
-        self._renewed = 0.0
+        self._get_ledger_head, self._note = get_ledger_head, note
+        self._newest: WeightManifest | None = None  # newest manifest from the controller
+        self._renewed_at = 0.0
 
     @property
     def latest(self) -> LatestVersion | None:
-        """The newest published version, with the digest of its signed manifest; None before the first."""
+        """The newest published version; None before the first."""
         return self._origin.latest
 
     def publish_until_stopped(self, stop: threading.Event) -> None:
-        """Publish each version as it appears until `stop` is set; retry while the controller is unreachable.
+        """Publish each new version until `stop` is set; retry while the controller is unreachable.
 
-        Raises RunError if the controller refuses the call, or reuses the number of a published version.
+        Raises RunError if the controller refuses the call, or has other weights under a published version.
         """
         is_unreachable = False
         while not stop.is_set():
@@ -89,23 +91,23 @@ class Broadcaster:
                 self.publish_newest(_POLL_SECONDS)
                 is_unreachable = False
             except ControllerUnreachable as error:
-                (log.debug if is_unreachable else log.warning)("%s; published versions stay available", error)
+                (log.debug if is_unreachable else log.warning)("%s; retrying. Published versions stay available", error)
                 is_unreachable = True
-                self._renew()
+                self._renew_if_due()
                 stop.wait(_RETRY_SECONDS)
             except (TransferError, OSError) as error:
                 log.warning("%s; retrying in %.0f s", error, _RETRY_SECONDS)
                 stop.wait(_RETRY_SECONDS)
 
     def publish_newest(self, wait_seconds: float) -> WeightManifest | None:
-        """Wait up to `wait_seconds` for an unpublished version, publish it, and return its manifest, or None.
+        """Wait up to `wait_seconds` for a new version, publish it, and return its manifest; None if there is none.
 
         Raises ControllerUnreachable, TransferError and RunError.
         """
-        before = self._newest
-        manifest = self._controller.wait_for_weights(-1 if before is None else before.version, wait_seconds)
+        previous = self._newest
+        manifest = self._controller.wait_for_weights(-1 if previous is None else previous.version, wait_seconds)
         published = None
-        if manifest is not None and manifest != before:
+        if manifest is not None and manifest != previous:
             start_time = time.monotonic()
             weights = self._copy_files(manifest)
             broadcast = self._origin.publish(weights, self._folder / str(weights.version))
@@ -118,18 +120,18 @@ class Broadcaster:
                 )
                 published = weights
             self._newest = manifest
-        self._renew()
+        self._renew_if_due()
         return published
 
-    def _renew(self) -> None:
-        if time.monotonic() > self._renewed + _RENEW_SECONDS:
-            self._origin.renew(self._ledger())
-            self._renewed = time.monotonic()
+    def _renew_if_due(self) -> None:
+        if time.monotonic() > self._renewed_at + _RENEW_SECONDS:
+            self._origin.renew(self._get_ledger_head())
+            self._renewed_at = time.monotonic()
 
     def _copy_files(self, manifest: WeightManifest) -> WeightManifest:
-        """Copy the files of a version to version-independent names, as deltas require.
+        """Copy the files of a version under names without the version, so each file has a base for its delta.
 
-        Raises TransferError if the files cannot be fetched or copied, or newer ones replace the files meanwhile.
+        Raises TransferError if the files cannot be fetched or copied, or are replaced during the copy.
         """
         files = self._source.fetch(manifest).paths
         folder = self._folder / str(manifest.version)
@@ -143,22 +145,22 @@ class Broadcaster:
                     shutil.rmtree(old, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
             for path, file in zip(files, named, strict=True):
-                _copy(path, folder / file.name)
+                _link_or_copy(path, folder / file.name)
                 if blake3(max_threads=blake3.AUTO).update_mmap(folder / file.name).hexdigest() != file.blake3:
-                    raise TransferError(f"weights {manifest.version} were replaced while they were read")
+                    raise TransferError(f"the files of weights {manifest.version} were replaced during the copy")
         except OSError as error:
             raise TransferError(
                 f"cannot store weights {manifest.version} in {folder}: {error}. Free disk space."
             ) from error
         if not named:
             raise TransferError(
-                f"weights {manifest.version} are not in files. Set workers.listen in the run's configuration"
+                f"the manifest of weights {manifest.version} names no files. Set workers.listen in the run's "
+                "configuration"
             )
         return replace(manifest, files=named, folder="")
 
 
-def _copy(path: Path, to: Path) -> None:
-    """Hard-link a file if possible, otherwise copy it."""
+def _link_or_copy(path: Path, to: Path) -> None:
     to.unlink(missing_ok=True)
     if path.is_relative_to("/proc"):
         shutil.copyfile(path, to)

@@ -1,12 +1,14 @@
 """Binary delta of two files of equal length: the 16-bit words that changed.
 
-After a step of reinforcement learning, few weights differ in bfloat16: 3 to 9 % at the usual learning rates. A delta
-has the positions of the changed words and their new values, so applying it is idempotent.
+After a step of reinforcement learning, few bfloat16 weights differ: 3 to 9 % at the usual learning rates. A delta has
+the gaps between changed words, and their new values, so applying it twice has the same effect:
 
-    compressed sizes of gaps and of values, 8 bytes each, little-endian, then both as zlib streams
+    compressed size of the gaps, 8 bytes, little-endian
+    compressed size of the values, likewise
+    gaps    zlib stream
+    values  zlib stream: all high bytes, then all low bytes, since each kind compresses better separately
 
-A gap is the number of unchanged words before a changed one, as bytes to be summed; 255 means that another byte follows.
-All high bytes of the values precede all low bytes, since each kind compresses better separately.
+A gap is the number of unchanged words before a changed word. It is the sum of its bytes; another byte follows each 255.
 """
 
 import zlib
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 _MORE: Final = 255
 _HEAD_BYTES = 16
-_LEVEL = 1  # of zlib: higher levels are several times slower, and save 5 %
+_LEVEL = 1  # zlib's level: higher levels are several times slower, and save only 5 %
 Words = NDArray[np.uint16]
 
 
@@ -28,7 +30,7 @@ class BadDelta(ValueError):
 def make_delta(base: bytes, new: bytes) -> bytes:
     """Return the delta from `base` to `new`. Raises ValueError if their lengths differ."""
     if len(base) != len(new):
-        raise ValueError(f"the files have {len(base)} and {len(new)} bytes")
+        raise ValueError(f"a delta needs files of equal length, but they have {len(base)} and {len(new)} bytes")
     old, words = _view_words(base), _view_words(new)
     indices = np.flatnonzero(old != words)
     values = words[indices]
@@ -38,7 +40,7 @@ def make_delta(base: bytes, new: bytes) -> bytes:
 
 
 def apply_delta(base: bytes, delta: bytes) -> bytes:
-    """Return the new file. Raises BadDelta if the delta does not fit the base."""
+    """Return the new content. Raises BadDelta if the delta is damaged or does not fit the base."""
     view = memoryview(delta)
     middle = _HEAD_BYTES + int.from_bytes(view[:8], "little")
     if len(view) != middle + int.from_bytes(view[8:_HEAD_BYTES], "little"):
@@ -68,14 +70,14 @@ def _encode_gaps(indices: NDArray[np.int64]) -> bytes:
 
 def _decode_gaps(gaps: NDArray[np.uint8]) -> NDArray[np.int64]:
     is_last = gaps != _MORE
-    # An index counts the unchanged words before it, and the changed ones.
+    # An index is the number of unchanged and of changed words before it.
     indices: NDArray[np.int64] = np.cumsum(gaps, dtype=np.int64) + np.cumsum(is_last) - 1
     last: NDArray[np.int64] = indices[is_last]
     return last
 
 
 def _inflate(data: memoryview, max_bytes: int) -> bytes:
-    """Decompress a zlib stream. Raises BadDelta if it is damaged, or exceeds `max_bytes`."""
+    """Decompress a zlib stream. Raises BadDelta if it is damaged or its content exceeds `max_bytes`."""
     inflater = zlib.decompressobj()
     try:
         content = inflater.decompress(data, max(max_bytes, 1))

@@ -1,6 +1,6 @@
 """Signed manifests of weight versions, and the paths of their files.
 
-runs/RUN/latest             LatestVersion, signed; changes with each version
+runs/RUN/latest             LatestVersion, signed; replaced periodically
 runs/RUN/VERSION/manifest   BroadcastManifest, signed; immutable
 runs/RUN/VERSION/FILE       NAME.safetensors of a full version, or NAME.safetensors.delta, the delta from the version
                             `base`; immutable, fetched by byte ranges
@@ -18,10 +18,10 @@ from msgspec import Struct, field
 from train.swarm.signatures import BadSignature, append_signature, verify_and_unwrap
 from train.weights.manifest import WeightManifest
 
-_DOMAIN_OF_MANIFESTS, _DOMAIN_OF_LATEST = "curate-weights-1", "curate-latest-1"
+_MANIFEST_DOMAIN, _LATEST_DOMAIN = "curate-weights-1", "curate-latest-1"
 RUN_PATTERN = re.compile(r"\w[\w.-]{0,99}", re.ASCII)
 DELTA = ".delta"
-_FILE_PATTERN = re.compile(r"\w[\w.-]{0,99}\.safetensors", re.ASCII)  # excludes path traversal
+_FILE_PATTERN = re.compile(r"\w[\w.-]{0,99}\.safetensors", re.ASCII)  # no path separators, so no path traversal
 MAX_SHARD_BYTES = 64 * 2**20
 MAX_SHARDS = 100_000
 MAX_MANIFEST_BYTES = 64 * 2**20
@@ -30,7 +30,7 @@ _DIGEST_BYTES = 32
 
 
 class WeightShard(Struct, frozen=True, array_like=True):
-    """A byte range of a file of a version, fetched by one request, with its blake3 digest."""
+    """A byte range of a file, fetched by one request, with its blake3 digest."""
 
     file: str
     offset: int
@@ -41,10 +41,10 @@ class WeightShard(Struct, frozen=True, array_like=True):
 class BroadcastManifest(Struct, frozen=True):
     """The manifest of a published version.
 
-    base               version to apply the deltas to; None for a full version
-    shards             of all files, ordered by file and offset
-    weights            the resulting files with their digests
-    next_full_version  upper bound of the number of the next full version
+    base               version to which the deltas apply; None for a full version
+    shards             shards of all files, in order of file and offset
+    weights            manifest of the resulting files
+    next_full_version  the next full version is at most this number
     """
 
     run: str
@@ -63,8 +63,8 @@ class LatestVersion(Struct, frozen=True):
     """The newest version of a run.
 
     manifest_digest  blake3 digest of the signed manifest
-    issued_at        seconds since 1970, renewed periodically; an old time shows a stale relay
-    ledger_head      digest of the newest entry of the run's ledger, published for later audits; empty if there is none
+    issued_at        time of signing, in seconds since 1970; signed periodically, so an old time shows a stale relay
+    ledger_head      digest of the newest entry of the run's ledger, published for later audits; empty without a ledger
     """
 
     run: str
@@ -75,9 +75,9 @@ class LatestVersion(Struct, frozen=True):
 
 
 def sanitize_run_name(name: str) -> str:
-    """Return a run's name for paths: characters other than ASCII letters, digits and "_.-" are replaced by "-"."""
-    fitting = re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:100]
-    return fitting if RUN_PATTERN.fullmatch(fitting) else f"run{fitting}"[:100]
+    """Return a run's name for paths. Replaces characters other than ASCII letters, digits and "_.-" with "-"."""
+    sanitized = re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:100]
+    return sanitized if RUN_PATTERN.fullmatch(sanitized) else f"run{sanitized}"[:100]
 
 
 def build_latest_path(run: str) -> str:
@@ -97,41 +97,43 @@ def build_file_path(run: str, version: int, name: str) -> str:
 
 
 def sign_manifest(manifest: BroadcastManifest, key: Ed25519PrivateKey) -> bytes:
-    return append_signature(_DOMAIN_OF_MANIFESTS, msgspec.msgpack.encode(manifest), key)
+    return append_signature(_MANIFEST_DOMAIN, msgspec.msgpack.encode(manifest), key)
 
 
 def sign_latest(latest: LatestVersion, key: Ed25519PrivateKey) -> bytes:
-    return append_signature(_DOMAIN_OF_LATEST, msgspec.msgpack.encode(latest), key)
+    return append_signature(_LATEST_DOMAIN, msgspec.msgpack.encode(latest), key)
 
 
 def read_manifest(signed: bytes, run: str, version: int, public_key: bytes) -> BroadcastManifest:
     """Verify and decode a manifest. Raises BadSignature unless the key signed it for this run and version."""
-    manifest = _decode(verify_and_unwrap(_DOMAIN_OF_MANIFESTS, signed, public_key), BroadcastManifest)
+    manifest = _decode(verify_and_unwrap(_MANIFEST_DOMAIN, signed, public_key), BroadcastManifest)
     if manifest.run != run or manifest.version != version or manifest.weights.version != version:
-        raise BadSignature(f"the signed manifest is of {manifest.run} {manifest.version}, not of {run} {version}")
+        raise BadSignature(
+            f"the signed manifest is for {manifest.run}, version {manifest.version}, not for {run}, version {version}"
+        )
     if fault := _find_fault(manifest):
-        raise BadSignature(f"the manifest of version {version} is invalid: {fault}")
+        raise BadSignature(f"the manifest of version {version} is invalid in {fault}")
     return manifest
 
 
 def read_latest(signed: bytes, run: str, public_key: bytes) -> LatestVersion:
-    """Verify and decode the content of `latest`. Raises BadSignature unless the key signed it for this run."""
-    latest = _decode(verify_and_unwrap(_DOMAIN_OF_LATEST, signed, public_key), LatestVersion)
+    """Verify and decode a signed `latest`. Raises BadSignature unless the key signed it for this run."""
+    latest = _decode(verify_and_unwrap(_LATEST_DOMAIN, signed, public_key), LatestVersion)
     if latest.run != run:
-        raise BadSignature(f"`latest` is of run {latest.run}, not of {run}")
+        raise BadSignature(f"`latest` is for the run {latest.run}, not {run}")
     if (
         latest.version < 0
         or len(latest.manifest_digest) != _DIGEST_BYTES
         or len(latest.ledger_head) not in (0, _DIGEST_BYTES)
     ):
-        raise BadSignature("`latest` has an invalid version or digest")
+        raise BadSignature(f"`latest` has an invalid digest, or an invalid version: {latest.version}")
     return latest
 
 
 def add_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) -> set[int]:
-    """Return the versions that are in `bases`, and their bases, transitively.
+    """Return these versions with their bases, transitively; omit unavailable versions.
 
-    bases: base of each available version
+    bases: base of each available version; None for full versions
     """
     needed: set[int] = set()
     for version in versions:
@@ -143,7 +145,7 @@ def add_base_versions(versions: Iterable[int], bases: Mapping[int, int | None]) 
 
 
 def has_same_weights(one: WeightManifest, other: WeightManifest) -> bool:
-    """Return whether two manifests describe the same weights, regardless of file names and folders."""
+    """Return whether two manifests describe the same weights, ignoring file names and folders."""
     return (
         one.version == other.version
         and [(file.size, file.blake3) for file in one.files] == [(file.size, file.blake3) for file in other.files]
@@ -156,7 +158,7 @@ def compute_digest(data: bytes) -> bytes:
 
 
 def _find_fault(manifest: BroadcastManifest) -> str:
-    """Return the invalid part of a manifest; "" if it is valid."""
+    """Return the invalid part of a manifest; empty if it is valid."""
     files, ends = manifest.weights.files, dict[str, int]()
     if not files or any(file.size <= 0 or not _FILE_PATTERN.fullmatch(file.name) for file in files):
         return "its files"
@@ -186,4 +188,4 @@ def _decode(data: bytes, kind: type[_Message]) -> _Message:
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BadSignature(f"the signed content is of another version of curate: {error}") from None
+        raise BadSignature(f"cannot decode the signed content: {error}. Install the same version of curate.") from None

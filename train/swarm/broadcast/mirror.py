@@ -31,16 +31,17 @@ log = logging.getLogger(__name__)
 RETAINED_VERSIONS = 5
 POLL_SECONDS = 3.0
 _MANIFEST_SECONDS = 30.0
-# Time without a new shard after which the download of a version is abandoned, since a newer one may exist. Each failure
-# doubles it, for slow lines.
+# Time without a new shard after which the mirror abandons a version, since a newer one may exist. Each failure doubles
+# it, so slow connections finish eventually.
 _STALL_SECONDS, _MAX_STALL_SECONDS = 60.0, 3600.0
 
 
 class Mirror:
     """A copy of the newest versions of a run in `folder`.
 
-    keep  number of versions to retain, in addition to the bases that they need
-    note  receives a line about each complete version
+    download  client that fetches the versions
+    keep      number of versions to retain, in addition to their bases
+    note      receives a message about each complete version
 
     Raises TransferError if the disk is full.
     """
@@ -51,14 +52,14 @@ class Mirror:
     ) -> None:  # fmt: skip
         self.folder, self._run, self._download, self._keep, self._note = folder, run, download, keep, note
         self._manifests: dict[int, BroadcastManifest] = {}
-        self._files: dict[str, ShardFiles] = {}  # of each version, by its path
+        self._files: dict[str, ShardFiles] = {}  # files of each version, by the version's path
         self._signed_latest = b""
         self._stall_seconds = _STALL_SECONDS
         self._restore(public_key)
-        download.load_last_seen(folder / build_latest_path(run))
+        download.load_stored_latest(folder / build_latest_path(run))
 
     def sync_until_stopped(self, stop: threading.Event, *, interval_seconds: float) -> None:
-        """Fetch each version as it appears, until `stop` is set."""
+        """Fetch each new version until `stop` is set; retry after failures."""
         is_failing = False
         while not stop.is_set():
             try:
@@ -70,30 +71,32 @@ class Mirror:
             stop.wait(interval_seconds)
 
     def sync_newest(self) -> None:
-        """Fetch the newest version and its bases. Raises TransferError, also if the disk is full."""
+        """Fetch the newest version and its bases. Raises TransferError if that fails or the disk is full."""
         latest, signed = self._download.fetch_signed_latest()
         try:
             self._fetch_manifests(latest)
             if signed != self._signed_latest:
-                self._write(build_latest_path(self._run), signed)  # clients may now request shards as they arrive
+                self._write(
+                    build_latest_path(self._run), signed
+                )  # before the shards, so clients can fetch each shard once it is complete
                 self._signed_latest = signed
             for version in sorted(add_base_versions([latest.version], self._map_bases())):
                 self._fetch_shards(self._manifests[version])
-            self._drop()
+            self._remove_old_versions()
         except OSError as error:
-            self._drop()
+            self._remove_old_versions()
             raise TransferError(f"cannot store weights in {self.folder}: {error}. Free disk space.") from error
 
-    def find_arriving(self, path: str, start: int, stop: int) -> Path | None:
-        """Return the path of the incomplete file at `path` if it has the bytes [start, stop); otherwise None."""
+    def find_partial_file(self, path: str, start: int, stop: int) -> Path | None:
+        """Return the path of the partial file for `path` if it already has the bytes [start, stop); otherwise None."""
         version, _, name = path.rpartition("/")
-        return None if (files := self._files.get(version)) is None else files.find(name, start, stop)
+        return None if (files := self._files.get(version)) is None else files.find_partial_file(name, start, stop)
 
     def _restore(self, public_key: bytes) -> None:
         """Load the versions of an earlier process; remove versions without a valid manifest of this run."""
         run_folder = (self.folder / build_latest_path(self._run)).parent
-        for rest in run_folder.rglob(f"{NEW_PREFIX}*"):
-            rest.unlink(missing_ok=True)
+        for temporary in run_folder.rglob(f"{NEW_PREFIX}*"):
+            temporary.unlink(missing_ok=True)
         for version in (int(each.name) for each in run_folder.glob("*") if each.name.isdigit()):
             try:
                 signed = (self.folder / build_manifest_path(self._run, version)).read_bytes()
@@ -139,8 +142,8 @@ class Mirror:
             f"version {version} is complete: {n_bytes / 1e6:.1f} MB, {kind}, in {time.monotonic() - start_time:.1f} s"
         )
 
-    def _drop(self) -> None:
-        """Remove all versions except the retained ones and the bases of their deltas."""
+    def _remove_old_versions(self) -> None:
+        """Remove all but the newest `keep` versions and their bases."""
         bases = self._map_bases()
         for version in sorted(set(bases) - add_base_versions(sorted(bases)[-self._keep :], bases)):
             del self._manifests[version]

@@ -1,7 +1,7 @@
 """The origin of a run's weights: a folder or an object store to which the coordinator publishes versions.
 
-It holds plain files (manifest.py has their paths), so nginx or a bucket can serve them. `latest` names only complete
-versions. A published manifest is never rewritten, since relays may have it.
+An origin holds plain files, so nginx or a bucket can serve them; see manifest.py for their paths. `latest` names only
+complete versions. A published manifest is never rewritten, since relays may already have it.
 """
 
 import logging
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHARD_BYTES = 8 * 2**20
-FULL_VERSION_INTERVAL = 10  # versions; a new worker fetches the newest full one and the deltas after it
+FULL_VERSION_INTERVAL = 10  # versions; a new worker fetches the newest full version and the deltas after it
 RETAINED_VERSIONS = 5
 _Message = TypeVar("_Message")
-_MAX_DELTA_SHARE = 0.35  # of the files' size; with larger deltas, a full version is published
+_MAX_DELTA_SHARE = 0.35  # maximum size of deltas, as a share of the full files; otherwise they are published in full
 
 
 class Origin:
-    """A publisher of the versions of one run, which continues the versions of an earlier process.
+    """A publisher of the versions of one run, which continues after the versions of an earlier process.
 
     store                  URL of a folder (file:///...) or a bucket (s3://..., gs://...)
-    key                    the run's; its public half is in every invite
-    full_version_interval  maximum distance between full versions
-    keep                   number of versions to retain, in addition to the bases that they need
+    key                    private key of the run; every invite contains the public key
+    full_version_interval  maximum number of versions from one full version to the next
+    keep                   number of versions to retain, in addition to their bases
 
-    Raises ConfigError if the URL is invalid, TransferError if the store cannot be read, and RunError if another run has
-    written to it.
+    Raises ConfigError if the URL is invalid, TransferError if the store cannot be read, and RunError if the store holds
+    weights of another run.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Origin:
     ) -> None:  # fmt: skip
         self._store, self._run, self._key, self._public_key = _open_store(store), run, key, public_key_bytes(key)
         self._shard_bytes, self._full_version_interval, self._keep = shard_bytes, full_version_interval, keep
-        self._before: tuple[WeightManifest, Path] | None = None
+        self._previous: tuple[WeightManifest, Path] | None = None
         self._bases: dict[int, int | None] = {}  # base of each retained version
         self._last_full_version = 0
-        self._ledger = b""
+        self._ledger_head = b""
         self._latest = self._load(build_latest_path(run), lambda signed: read_latest(signed, run, self._public_key))
         if self._latest is not None:
             self._restore_bases(self._latest.version)
@@ -79,39 +79,36 @@ class Origin:
         return self._latest
 
     def publish(self, weights: WeightManifest, folder: Path) -> BroadcastManifest | None:
-        """Publish a version as the newest.
+        """Publish a version unless it was published earlier, and return its manifest.
 
-        folder: of the files; must stay unchanged until the next version is published as a delta from it
+        folder: folder of the files; they must stay unchanged until the next version is published, as a delta from them
 
-        Returns the manifest. A version older than the newest is not published again: returns its stored manifest, or
-        None without one.
-
-        Raises TransferError if the store cannot be written, and RunError if the version was published with other
-        weights.
+        Returns None for a version older than the newest that has no stored manifest. Raises TransferError if the store
+        cannot be written, and RunError if the version was published with other weights.
         """
         manifest = self._load_published_manifest(weights)
         if self._latest is not None and weights.version <= self._latest.version:
             if weights.version == self._latest.version:
-                self._before = weights, folder
+                self._previous = weights, folder
             return manifest
         if manifest is None:
             manifest = self._write(weights, folder)
         signed = self._read(build_manifest_path(self._run, weights.version)) or b""
-        self._before = weights, folder
+        self._previous = weights, folder
         self._record_base(manifest)
         self._latest = LatestVersion(self._run, weights.version, compute_digest(signed), time.time())
         self.renew()
-        self._drop()
+        self._remove_old_versions()
         return manifest
 
     def renew(self, ledger_head: bytes | None = None) -> None:
-        """Sign `latest` with the current time, since clients avoid relays whose `latest` is old.
+        """Sign `latest` with the current time, since clients avoid relays with an old `latest`.
 
         ledger_head: digest of the newest entry of the run's ledger; None if unchanged
         """
-        self._ledger = self._ledger if ledger_head is None else ledger_head
+        self._ledger_head = self._ledger_head if ledger_head is None else ledger_head
         if self._latest is not None:
-            self._latest = replace(self._latest, issued_at=time.time(), ledger_head=self._ledger)
+            self._latest = replace(self._latest, issued_at=time.time(), ledger_head=self._ledger_head)
             self._put(build_latest_path(self._run), sign_latest(self._latest, self._key))
 
     def _load_published_manifest(self, weights: WeightManifest) -> BroadcastManifest | None:
@@ -120,7 +117,7 @@ class Origin:
         if manifest is not None and not has_same_weights(manifest.weights, weights):
             raise RunError(
                 f"version {weights.version} of {self._run} was published with other weights, so this run was restarted "
-                "or continued from an earlier step. Publish it under another name or in another folder."
+                "or continued from an earlier step. Publish the run under another name or in another folder."
             )
         return manifest
 
@@ -135,7 +132,7 @@ class Origin:
                 shard = content[offset : offset + self._shard_bytes]
                 shards.append(WeightShard(name, offset, len(shard), compute_digest(shard)))
             self._put(build_file_path(self._run, weights.version, name), content)
-        base = None if deltas is None or self._before is None else self._before[0].version
+        base = None if deltas is None or self._previous is None else self._previous[0].version
         manifest = BroadcastManifest(
             run=self._run,
             version=weights.version,
@@ -149,14 +146,15 @@ class Origin:
         return manifest
 
     def _make_deltas(self, weights: WeightManifest, folder: Path) -> list[bytes] | None:
-        """Return the deltas from the previous version; None if a full version is due or deltas are too large."""
-        if self._before is None or weights.version >= self._last_full_version + self._full_version_interval:
+        """Return the deltas of all files from the previous version; None if a full version must be published."""
+        if self._previous is None or weights.version >= self._last_full_version + self._full_version_interval:
             return None
-        before, earlier = self._before
-        if [(file.name, file.size) for file in before.files] != [(file.name, file.size) for file in weights.files]:
+        previous, previous_folder = self._previous
+        if [(file.name, file.size) for file in previous.files] != [(file.name, file.size) for file in weights.files]:
             return None
         deltas = [
-            make_delta((earlier / file.name).read_bytes(), (folder / file.name).read_bytes()) for file in weights.files
+            make_delta((previous_folder / file.name).read_bytes(), (folder / file.name).read_bytes())
+            for file in weights.files
         ]
         return deltas if sum(map(len, deltas)) <= _MAX_DELTA_SHARE * sum(file.size for file in weights.files) else None
 
@@ -172,8 +170,8 @@ class Origin:
             self._record_base(manifest)
             wanted = manifest.base
 
-    def _drop(self) -> None:
-        """Remove versions beyond the retained ones and their bases."""
+    def _remove_old_versions(self) -> None:
+        """Remove all but the newest `keep` versions and their bases."""
         newest = sorted(self._bases)[-self._keep :]
         for version in sorted(set(self._bases) - add_base_versions(newest, self._bases)):
             del self._bases[version]
@@ -205,7 +203,7 @@ class Origin:
 
         try:
             obstore.put(self._store, path, content)
-        except Exception as error:  # as above
+        except Exception as error:  # obstore's exceptions differ by store and failure
             reason = _extract_first_line(error)
             raise TransferError(f"cannot publish {path}: {reason}. Free disk space, or check the store.") from error
 
@@ -213,12 +211,12 @@ class Origin:
         import obstore
 
         try:
-            # Delete the manifest first, so no client starts to download files that are being deleted.
+            # Delete the manifest first, so no client starts to download the version during its deletion.
             obstore.delete(self._store, build_manifest_path(self._run, version))
             found = obstore.list(self._store, prefix=build_version_path(self._run, version)).collect()
             obstore.delete(self._store, [each["path"] for each in found])
-        except Exception as error:  # as above; this only costs disk space
-            log.warning("version %d of %s cannot be removed: %s", version, self._run, error)
+        except Exception as error:  # obstore's exceptions differ by store and failure
+            log.warning("version %d of %s stays in the store; it cannot be removed: %s", version, self._run, error)
 
 
 def _open_store(url: str) -> "ObjectStore":
@@ -226,17 +224,17 @@ def _open_store(url: str) -> "ObjectStore":
 
     if url.startswith("file://"):
         folder = Path(url.removeprefix("file://"))
-        for rest in folder.glob("runs/**/*#*"):  # temporary files NAME#1 of a killed process
-            rest.unlink(missing_ok=True)
+        for temporary in folder.glob("runs/**/*#*"):  # files NAME#1 that obstore left in a killed process
+            temporary.unlink(missing_ok=True)
         return LocalStore(folder, mkdir=True, automatic_cleanup=True)
     try:
         return from_url(url)
-    except Exception as error:  # as above
+    except Exception as error:  # obstore's exceptions differ by store and failure
         raise ConfigError(
             f"--store {url}: {_extract_first_line(error)}. Give a URL such as s3://BUCKET/FOLDER or gs://BUCKET"
         ) from error
 
 
 def _extract_first_line(error: Exception) -> str:
-    """Return obstore's message without the dump that follows."""
+    """Return obstore's message, which is the first line, without the debug output after it."""
     return str(error).partition("\n")[0]

@@ -1,9 +1,9 @@
-"""The HTTP server of a relay, for three kinds of files.
+"""The HTTP server of a relay, for the signed weights of runs.
 
     GET /runs/RUN/latest  /runs/RUN/VERSION/manifest  /runs/RUN/VERSION/NAME.safetensors[.delta]
 
-A request may have a single byte range. Relays are untrusted and hold no secret. They answer 404 with Retry-After for a
-missing file or range, and 429 to an address over its rate limit.
+A request may have a single byte range. Relays are untrusted and hold no secret. They return 404 with Retry-After for a
+missing file or range, and 429 to an address that exceeds its rate limit.
 """
 
 import logging
@@ -32,21 +32,21 @@ from train.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-_MAX_ADDRESSES = 10_000  # with token buckets; the least recently used are dropped
+_MAX_ADDRESSES = 10_000  # addresses with token buckets; the least recently used ones are evicted
 
 
 @dataclass(slots=True)
-class _Bucket:
+class _Buckets:
     requests: float
     n_bytes: float
-    at: float
+    updated_at: float
 
 
 class RelayRateLimiter:
     """Token buckets for requests and bytes, one pair for each address. Not thread-safe.
 
     requests_per_second, bytes_per_second  refill rates
-    burst_seconds                          capacity of the buckets, in seconds of refill
+    burst_seconds                          capacity of the buckets, as the time to refill them
     """
 
     def __init__(
@@ -55,28 +55,28 @@ class RelayRateLimiter:
     ) -> None:  # fmt: skip
         self._requests, self._bytes, self._burst = requests_per_second, bytes_per_second, burst_seconds
         self._clock = clock
-        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, _Buckets] = OrderedDict()
 
-    def wait_seconds(self, address: str, n_bytes: int) -> float:
-        """Return 0 and charge a response of this size to an address, or return the seconds until it is allowed.
+    def try_charge(self, address: str, n_bytes: int) -> float:
+        """Charge a response of `n_bytes` to an address, and return 0. Without enough tokens, return seconds to wait.
 
-        A full bucket allows a larger response, after which its balance is negative.
+        A full bucket suffices for a larger response, after which its balance is negative.
         """
         now = self._clock()
-        bucket = self._buckets.pop(address, None) or _Bucket(
+        buckets = self._buckets.pop(address, None) or _Buckets(
             self._requests * self._burst, self._bytes * self._burst, now
         )
-        self._buckets[address] = bucket
+        self._buckets[address] = buckets
         if len(self._buckets) > _MAX_ADDRESSES:
             self._buckets.popitem(last=False)
-        passed, bucket.at = now - bucket.at, now
-        bucket.requests = min(bucket.requests + passed * self._requests, max(1.0, self._requests * self._burst))
-        bucket.n_bytes = min(bucket.n_bytes + passed * self._bytes, self._bytes * self._burst)
+        passed, buckets.updated_at = now - buckets.updated_at, now
+        buckets.requests = min(buckets.requests + passed * self._requests, max(1.0, self._requests * self._burst))
+        buckets.n_bytes = min(buckets.n_bytes + passed * self._bytes, self._bytes * self._burst)
         needed = min(n_bytes, self._bytes * self._burst)
-        wait = max((1 - bucket.requests) / self._requests, (needed - bucket.n_bytes) / self._bytes, 0.0)
+        wait = max((1 - buckets.requests) / self._requests, (needed - buckets.n_bytes) / self._bytes, 0.0)
         if wait == 0:
-            bucket.requests -= 1
-            bucket.n_bytes -= n_bytes
+            buckets.requests -= 1
+            buckets.n_bytes -= n_bytes
         return wait
 
 
@@ -90,18 +90,18 @@ _CHUNK_BYTES = 2**18
 _MAX_FILE_BYTES = 2**62
 
 
-FindArriving = Callable[[str, int, int], Path | None]
+FindPartialFile = Callable[[str, int, int], Path | None]
 
 
 class RelayApp:
-    """The ASGI application.
+    """The ASGI application of a relay.
 
-    folder         holds `runs/...`
-    find_arriving  Mirror.find_arriving, if a mirror fills the folder; None if all files are complete
+    folder             folder of `runs/...`
+    find_partial_file  Mirror.find_partial_file, if a mirror fills the folder; None if all files are complete
     """
 
-    def __init__(self, folder: Path, rates: RelayRateLimiter, find_arriving: FindArriving | None = None) -> None:
-        self._folder, self._rates, self._find_arriving = folder, rates, find_arriving
+    def __init__(self, folder: Path, rates: RelayRateLimiter, find_partial_file: FindPartialFile | None = None) -> None:
+        self._folder, self._rates, self._find_partial_file = folder, rates, find_partial_file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -109,7 +109,7 @@ class RelayApp:
 
     def _respond(self, scope: Scope) -> Response:
         if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("a relay only sends files\n", 405)
+            return PlainTextResponse("a relay accepts only GET and HEAD\n", 405)
         path = scope["path"]
         if _PATH.fullmatch(path) is None:
             return PlainTextResponse("a relay has no such path\n", 404)
@@ -125,7 +125,7 @@ class RelayApp:
             file.close()
             return PlainTextResponse("the file has no such range\n", 416, {"content-range": f"bytes */{size}"})
         address = scope["client"][0] if scope.get("client") else ""
-        if wait := self._rates.wait_seconds(address, stop - start):
+        if wait := self._rates.try_charge(address, stop - start):
             file.close()
             seconds = max(1, math.ceil(wait))
             return PlainTextResponse("this address exceeds the rate limit\n", 429, {"retry-after": str(seconds)})
@@ -138,10 +138,10 @@ class RelayApp:
         return StreamingResponse(content, 206 if requested else 200, headers, "application/octet-stream")
 
     def _open(self, path: str, start: int, stop: int) -> BinaryIO:
-        """Open a file, or an incomplete one that has the range. Raises OSError if there is neither."""
-        if self._find_arriving and (arriving := self._find_arriving(path, start, stop)):
-            with suppress(OSError):  # it was completed meanwhile, and renamed
-                return arriving.open("rb")
+        """Open a file, or a partial file that contains the range. Raises OSError if there is neither."""
+        if self._find_partial_file and (partial_file := self._find_partial_file(path, start, stop)):
+            with suppress(OSError):  # the file has been completed and renamed
+                return partial_file.open("rb")
         return (self._folder / path).open("rb")
 
 
@@ -155,11 +155,11 @@ def _read_chunks(file: BinaryIO, start: int, stop: int) -> Iterator[bytes]:
 
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS, _STOP_SECONDS = 10.0, 60.0, 60, 2
 _MAX_CONNECTIONS = 2048
-_FOLLOWER_SECONDS = 5.0
+_JOIN_SECONDS = 5.0
 
 
 def open_listener(address: str) -> socket.socket:
-    """Return a listening socket for HOST:PORT; port 0 takes a free one. Raises ConfigError."""
+    """Return a socket that listens on HOST:PORT; port 0: any free port. Raises ConfigError."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ConfigError(f"--listen must be HOST:PORT, such as 0.0.0.0:8710, not {address}")
@@ -182,7 +182,7 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    background_loop  runs in a thread until its event is set; its exception stops the server and is raised here
+    background_loop  function to run in a thread until its event is set; `serve` stops at its exception and raises it
     on_ready         called before the server accepts connections
     """
     raise_descriptor_limit()
@@ -195,25 +195,25 @@ def serve(
         max_connections=_MAX_CONNECTIONS,
     )
     server, stop = uvicorn.Server(config), threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn re-raises signals; exit with status 0 instead
+    for number in (signal.SIGINT, signal.SIGTERM):  # so the process exits with status 0: uvicorn re-raises signals
         signal.signal(number, server.handle_exit)
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
             background_loop(stop)
-        except BaseException as error:  # the main thread raises it
+        except BaseException as error:  # `serve` raises it in the main thread
             errors.append(error)
             server.should_exit = True
 
-    follower = threading.Thread(target=run, name="follower", daemon=True)
-    follower.start()
+    thread = threading.Thread(target=run, name="background loop", daemon=True)
+    thread.start()
     try:
         on_ready()
         server.run(sockets=[listener])
     finally:
         stop.set()
         listener.close()
-        follower.join(_FOLLOWER_SECONDS)
+        thread.join(_JOIN_SECONDS)
     if errors:
         raise errors[0]

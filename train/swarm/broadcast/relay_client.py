@@ -1,4 +1,4 @@
-"""Client for the weights of a run on untrusted relays, which verifies each shard against the signed manifest."""
+"""Client for the weights of a run on untrusted relays; it verifies each shard against the signed manifest."""
 
 import logging
 import queue
@@ -30,20 +30,20 @@ from train.swarm.signatures import BadSignature
 log = logging.getLogger(__name__)
 
 MAX_CONCURRENT = 10
-_SMALL_SECONDS = 10.0  # for `latest` and manifests
-_OTHERS_SECONDS = 1.0  # for the other relays, after the first `latest`
-_BEHIND_VERSIONS, _BEHIND_SECONDS = 2, 60.0  # lag behind the newest `latest` at which a relay counts as failing
-_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 2.0  # after each round in which no relay had a manifest
-_SMALL_BYTES = 2**16  # assumed size of a manifest, for the choice of a relay
+_REQUEST_SECONDS = 10.0  # timeout of a request for `latest` or a manifest
+_STRAGGLER_SECONDS = 1.0  # timeout of the other relays after the first one has sent `latest`
+_MAX_LAG_VERSIONS, _MAX_LAG_SECONDS = 2, 60.0  # lag behind the newest `latest` that counts as a failure of a relay
+_MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 2.0  # pause after asking all relays for a manifest in vain
+_ASSUMED_MANIFEST_BYTES = 2**16  # to estimate the transfer time when choosing a relay
 _MAX_CACHED_MANIFESTS = 64
 
 
 class RelayClient:
     """A client that fetches the weights of a run from relays.
 
-    relays          chooses relays, and records their failures
-    public_key      the run's, from the invite
-    max_concurrent  shards fetched concurrently
+    relays          selector of relays
+    public_key      public key of the run, from the invite
+    max_concurrent  number of shards to fetch concurrently
 
     Raises ConfigError if the URL of a relay is invalid.
     """
@@ -54,40 +54,43 @@ class RelayClient:
         self._relays, self._run, self._public_key, self._max_concurrent = relays, run, public_key, max_concurrent
         self._clients = {url: open_relay(url, max_concurrent) for url in relays.urls}
         self._lock = threading.Lock()
-        self._newest: tuple[LatestVersion, bytes] | None = None  # decoded and signed
+        self._newest: tuple[LatestVersion, bytes] | None = None  # the newest `latest`, decoded and signed
         self._manifests: dict[int, tuple[BroadcastManifest, bytes]] = {}
 
     def close(self) -> None:
         for client in self._clients.values():
             client.close()
 
-    def load_last_seen(self, file: Path) -> None:
-        """Load the signed `latest` that an earlier process has stored, to reject older ones; ignore an invalid file."""
+    def load_stored_latest(self, file: Path) -> None:
+        """Load the signed `latest` of an earlier process, to reject older ones. Ignore a missing or invalid file."""
         with suppress(OSError, BadSignature):
             signed = file.read_bytes()
             self._record_latest(read_latest(signed, self._run, self._public_key), signed)
 
     def fetch_latest(self) -> LatestVersion:
-        """Request `latest` from all relays, and return the newest version that any relay has served so far.
+        """Request `latest` from all relays, and return the newest one that any relay has ever sent.
 
-        Raises TransferError if no relay sends a validly signed `latest`.
+        Raises TransferError if no relay sends a validly signed `latest` now.
         """
         return self.fetch_signed_latest()[0]
 
     def fetch_signed_latest(self) -> tuple[LatestVersion, bytes]:
-        """Return the version of `fetch_latest`, decoded and signed."""
+        """Return the result of `fetch_latest`, decoded and signed."""
         by_relay, reasons = self.fetch_latest_by_relay()
         if not by_relay or self._newest is None:
             raise TransferError(f"no relay serves a version of {self._run}: {self._describe(reasons)}")
         newest = self._newest[0]
         for url, latest in by_relay.items():
-            is_old = latest.issued_at < newest.issued_at - _BEHIND_SECONDS
-            if is_old or latest.version <= newest.version - _BEHIND_VERSIONS:
+            is_old = latest.issued_at < newest.issued_at - _MAX_LAG_SECONDS
+            if is_old or latest.version <= newest.version - _MAX_LAG_VERSIONS:
                 self._relays.record_request_failure(url)
         return self._newest
 
     def fetch_latest_by_relay(self) -> tuple[dict[str, LatestVersion], dict[str, str]]:
-        """Request `latest` from all relays concurrently. Return the newest version of each relay, or its error."""
+        """Request `latest` from all available relays concurrently.
+
+        Returns `latest` of each relay that sent one, and the errors of the other relays.
+        """
         replies: queue.SimpleQueue[tuple[str, LatestVersion | Exception]] = queue.SimpleQueue()
         pending = {url: SocketInterrupt() for url in self._relays.list_available()}
         for url, cancel in pending.items():
@@ -96,7 +99,7 @@ class RelayClient:
             ).start()
         by_relay: dict[str, LatestVersion] = {}
         reasons: dict[str, str] = {}
-        until = time.monotonic() + _SMALL_SECONDS
+        until = time.monotonic() + _REQUEST_SECONDS
         while pending:
             try:
                 url, reply = replies.get(timeout=max(0.0, until - time.monotonic()))
@@ -105,7 +108,7 @@ class RelayClient:
             del pending[url]
             if isinstance(reply, LatestVersion):
                 by_relay[url] = reply
-                until = min(until, time.monotonic() + _OTHERS_SECONDS)
+                until = min(until, time.monotonic() + _STRAGGLER_SECONDS)
             else:
                 reasons[url] = str(reply)
                 self._record_error(url, reply)
@@ -121,7 +124,7 @@ class RelayClient:
         client = self._clients[url]
         try:
             signed = get(
-                client, build_latest_path(self._run), MAX_LATEST_BYTES, seconds=_SMALL_SECONDS, interrupt=cancel
+                client, build_latest_path(self._run), MAX_LATEST_BYTES, seconds=_REQUEST_SECONDS, interrupt=cancel
             )
             latest = read_latest(signed, self._run, self._public_key)
         except (NotAvailable, RelayError, BadSignature) as error:
@@ -136,9 +139,10 @@ class RelayClient:
                 self._newest = latest, signed
 
     def fetch_manifest(self, version: int, *, seconds: float) -> tuple[BroadcastManifest, bytes]:
-        """Return the manifest of a version, decoded and signed. For the newest version, verify the digest in `latest`.
+        """Return the manifest of a version, decoded and signed.
 
-        Raises TransferError if no relay sends it in time.
+        Verifies the signature and, for the newest version, the digest in `latest`. Raises TransferError if no relay
+        sends a valid manifest in time.
         """
         if version not in self._manifests:
             manifest = self._download_manifest(version, time.monotonic() + seconds)
@@ -149,12 +153,12 @@ class RelayClient:
 
     def _download_manifest(self, version: int, until: float) -> tuple[BroadcastManifest, bytes]:
         reasons: dict[str, str] = {}
-        tried: set[str] = set()  # in this round
-        absent: set[str] = set()  # relays in `tried` that lack the manifest
+        tried: set[str] = set()  # relays requested since the last pause
+        absent: set[str] = set()  # relays in `tried` that returned 404
         pause = _MIN_BACKOFF_SECONDS
         while (left := until - time.monotonic()) > 0:
             available = set(self._relays.list_available())
-            url = self._relays.choose(_SMALL_BYTES, available - tried)
+            url = self._relays.choose(_ASSUMED_MANIFEST_BYTES, available - tried)
             if url is None:
                 self._check_retained(version, absent)
                 time.sleep(min(pause, left))
@@ -163,7 +167,7 @@ class RelayClient:
                 absent.clear()
                 continue
             tried.add(url)
-            path, seconds = build_manifest_path(self._run, version), min(_SMALL_SECONDS, left)
+            path, seconds = build_manifest_path(self._run, version), min(_REQUEST_SECONDS, left)
             try:
                 signed = get(self._clients[url], path, MAX_MANIFEST_BYTES, seconds=seconds)
                 self._check_newest(version, signed)
@@ -176,12 +180,12 @@ class RelayClient:
         raise TransferError(f"no relay has the manifest of version {version} of {self._run}: {self._describe(reasons)}")
 
     def _check_retained(self, version: int, absent: set[str]) -> None:
-        """Raise TransferError if all relays have dropped a version, being older than the newest."""
+        """Raise TransferError if a version is older than the newest, and all relays lack it."""
         if self._newest is not None and self._newest[0].version > version and absent == set(self._relays.urls):
-            raise TransferError(f"all relays have dropped version {version} of {self._run}; request a newer one")
+            raise TransferError(f"all relays have dropped version {version} of {self._run}; fetch a newer version")
 
     def _check_newest(self, version: int, signed: bytes) -> None:
-        """Raise BadSignature if the manifest of the newest version does not have the digest in `latest`."""
+        """Raise BadSignature if the signed manifest of the newest version differs from its digest in `latest`."""
         if (
             self._newest is not None
             and self._newest[0].version == version
@@ -200,12 +204,14 @@ class RelayClient:
 
     def _describe(self, reasons: dict[str, str]) -> str:
         pause = self._relays.get_seconds_until_available()
-        return format_reasons(reasons) + (f"; no relay is retried for {pause:.0f} s" if pause > 0 else "")
+        return format_reasons(reasons) + (
+            f"; all relays are in backoff or quarantine for {pause:.0f} s" if pause > 0 else ""
+        )
 
     def fetch_shards(self, manifest: BroadcastManifest, files: ShardFiles, deadline: TransferDeadline) -> None:
-        """Fetch the missing shards of a version.
+        """Fetch the missing shards of a version to `files`.
 
-        Raises TransferError if they do not all arrive in time, and OSError if they cannot be written.
+        Raises TransferError if a shard does not arrive in time, and OSError if it cannot be written.
         """
 
         def fetch_one(transfer: Transfer, shard: WeightShard) -> bytes:

@@ -1,7 +1,7 @@
-"""Weight source of untrusted relays, and the folder of fetched versions.
+"""A weight source that fetches from untrusted relays, and the folder of fetched versions.
 
-A version is downloaded in full, or built from a delta and its base. It gets its final name once each file has its
-signed digest. A restarted worker reuses its stored shards.
+A version is downloaded in full, or built from deltas and its base. Its folder gets its final name only when each file
+has the digest in the signed manifest. A restarted worker reuses its stored shards.
 """
 
 import logging
@@ -34,9 +34,10 @@ _RETAINED_VERSIONS = 2
 
 
 class VersionStore:
-    """The versions in a folder, which several processes of one user may share.
+    """The fetched versions in a folder, which several processes of one user may share.
 
-    keep  number of most recently fetched versions to retain
+    download  client that fetches from relays
+    keep      number of most recently fetched versions to retain
     """
 
     def __init__(self, folder: Path, download: RelayClient, *, keep: int = _RETAINED_VERSIONS) -> None:
@@ -49,7 +50,7 @@ class VersionStore:
         """Fetch a version, and return its folder and manifest. The folder is valid until `keep` others are fetched.
 
         seconds        timeout for the version
-        stall_seconds  timeout for each next shard, once the folder is locked
+        stall_seconds  maximum time without a new shard, once the folder is locked
 
         Raises TransferError if the relays do not send it in time, or the disk is full.
         """
@@ -57,8 +58,8 @@ class VersionStore:
         try:
             with self._folder.lock_exclusively(deadline.until):
                 deadline.record_progress()
-                manifest = self._fetch_locked(version, deadline)
-                self._folder.mark_in_use(_name(version))
+                manifest = self._build_or_refetch(version, deadline)
+                self._folder.mark_in_use(_format_version(version))
                 self._folder.remove_unused()
         except BadDelta as error:
             raise TransferError(f"cannot build version {version} from its base: {error}") from error
@@ -69,50 +70,50 @@ class VersionStore:
         return self._locate_version(version), manifest
 
     def close(self) -> None:
-        """Remove versions that no process uses. The folders returned by `fetch` are invalid afterwards."""
+        """Remove versions that no process uses. Folders returned by `fetch` become invalid."""
         self._folder.close()
 
-    def _fetch_locked(self, version: int, deadline: TransferDeadline) -> BroadcastManifest:
+    def _build_or_refetch(self, version: int, deadline: TransferDeadline) -> BroadcastManifest:
         try:
-            return self._build(version, deadline, trust_disk=True)
+            return self._build(version, deadline, trust_stored=True)
         except BadDelta as error:
             log.warning("the delta of version %d does not fit its base (%s); fetching a full version", version, error)
-            return self._build(version, deadline, trust_disk=False)
+            return self._build(version, deadline, trust_stored=False)
 
-    def _build(self, version: int, deadline: TransferDeadline, *, trust_disk: bool) -> BroadcastManifest:
+    def _build(self, version: int, deadline: TransferDeadline, *, trust_stored: bool) -> BroadcastManifest:
         """Fetch a version and its missing bases, and apply the deltas.
 
-        trust_disk: use bases on the disk without verifying their digests
+        trust_stored: use stored bases without verifying their digests
         """
         chain: list[BroadcastManifest] = []
         wanted: int | None = version
-        while wanted is not None and not (trust_disk and chain and self._locate_version(wanted).is_dir()):
+        while wanted is not None and not (trust_stored and chain and self._locate_version(wanted).is_dir()):
             manifest, _ = self._download.fetch_manifest(wanted, seconds=deadline.get_remaining_seconds())
             chain.append(manifest)
-            if wanted == version and trust_disk and _has_valid_files(manifest, self._locate_version(version)):
+            if wanted == version and trust_stored and _has_valid_files(manifest, self._locate_version(version)):
                 return manifest
             wanted = manifest.base
         intermediate: int | None = None
         for manifest in reversed(chain):
-            is_new = self._complete(manifest, deadline)
+            is_new = self._complete_version(manifest, deadline)
             if intermediate is not None:
-                self._folder.remove_if_unused(_name(intermediate))
+                self._folder.remove_if_unused(_format_version(intermediate))
             intermediate = manifest.version if is_new else None
         return chain[0]
 
-    def _complete(self, manifest: BroadcastManifest, deadline: TransferDeadline) -> bool:
-        """Fetch a version whose base is on the disk. Return False if its files are already valid."""
+    def _complete_version(self, manifest: BroadcastManifest, deadline: TransferDeadline) -> bool:
+        """Fetch a version whose base is stored. Return False if its files are already valid."""
         folder = self._locate_version(manifest.version)
         if _has_valid_files(manifest, folder):
             return False
         part = self._folder.locate_partial(folder.name)
         part.mkdir(exist_ok=True)
-        for damaged in folder.glob("*"):  # reuse its valid shards
+        for damaged in folder.glob("*"):  # their valid shards are reused
             damaged.replace(part / damaged.name)
         shutil.rmtree(folder, ignore_errors=True)
         self._download.fetch_shards(manifest, ShardFiles(part, manifest.shards), deadline)
         if manifest.base is not None:
-            _apply(manifest, self._locate_version(manifest.base), part)
+            _apply_deltas(manifest, self._locate_version(manifest.base), part)
         for file in manifest.weights.files:
             if _hash_file(part / file.name) != file.blake3:
                 shutil.rmtree(part)
@@ -123,18 +124,18 @@ class VersionStore:
         return True
 
     def _locate_version(self, version: int) -> Path:
-        return self._folder.path / _name(version)
+        return self._folder.path / _format_version(version)
 
 
-def _name(version: int) -> str:
+def _format_version(version: int) -> str:
     return f"{version:06d}"
 
 
-def _apply(manifest: BroadcastManifest, base: Path, part: Path) -> None:
-    """Apply the deltas to the files of the base. Raises BadDelta if one does not fit."""
+def _apply_deltas(manifest: BroadcastManifest, base: Path, part: Path) -> None:
+    """Apply the deltas in `part` to the files of the base. Raises BadDelta if one does not fit."""
     for file in manifest.weights.files:
         if not (base / file.name).is_file():
-            raise BadDelta(f"version {manifest.base} has no {file.name}")
+            raise BadDelta(f"the base, version {manifest.base}, has no {file.name}")
         delta = (part / f"{file.name}{DELTA}").read_bytes()
         (part / file.name).write_bytes(apply_delta((base / file.name).read_bytes(), delta))
 
@@ -151,11 +152,11 @@ def _hash_file(path: Path) -> str:
 class RelaySource:
     """A weight source (train/weights/source.py) that fetches from relays.
 
-    relays         URLs
+    relays         URLs of relays
     run            name of the run, as in paths
-    public_key     the run's
-    folder         for the versions; workers of this machine may share it
-    stall_seconds  timeout for the manifest of a version, and for each next shard
+    public_key     public key of the run
+    folder         folder for the versions, which workers of this machine may share
+    stall_seconds  timeout for a manifest, and maximum time without a new shard
     keep           number of most recently fetched versions to retain
     """
 
@@ -167,12 +168,12 @@ class RelaySource:
         self._versions = VersionStore(folder, self._download, keep=keep)
         self._stall_seconds = stall_seconds
         self._latest_path = folder / "latest"
-        self._download.load_last_seen(self._latest_path)
+        self._download.load_stored_latest(self._latest_path)
 
     def fetch_latest(self) -> LatestVersion:
-        """Return the newest version, and store it for the next process. Raises TransferError."""
+        """Return the newest version, and store it for the next process. Raises TransferError if no relay has one."""
         latest, signed = self._download.fetch_signed_latest()
-        with suppress(OSError):  # optional: it only protects the next process from an older `latest`
+        with suppress(OSError):  # without the file, the next process may accept an older `latest`
             write_atomic(self._latest_path, signed)
         return latest
 
@@ -181,17 +182,17 @@ class RelaySource:
         return self._fetch_manifest(self.fetch_latest().version, _MANIFEST_SECONDS).weights
 
     def fetch(self, manifest: WeightManifest) -> TensorFiles:
-        """Fetch a version, unless it is on the disk.
+        """Fetch a version, unless it is stored already.
 
         Raises TransferError if the relays stop sending the version, or have other weights under its number.
         """
-        with suppress(TransferError):  # relays may have no version yet
-            self._download.fetch_latest()  # a version that all relays have dropped then fails immediately
+        with suppress(TransferError):  # there may be no version yet
+            self._download.fetch_latest()  # so a version that all relays have dropped fails without a timeout
         broadcast = self._fetch_manifest(manifest.version, self._stall_seconds)
         if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
-                f"the relays broadcast other weights as version {manifest.version} than the run has: the run was "
-                "continued from an earlier step, or another run has the same name"
+                f"the relays have other weights than the controller under version {manifest.version}: the run was "
+                "continued from an earlier step, or another run has the same name. Publish it under another name."
             )
         folder, _ = self._versions.fetch(manifest.version, stall_seconds=self._stall_seconds)
         return TensorFiles(tuple(folder / file.name for file in broadcast.weights.files))
@@ -207,10 +208,10 @@ class RelaySource:
 
 @dataclass(frozen=True, slots=True)
 class RelaySourceFactory:
-    """The factory of relay sources for a worker that trusts its controller.
+    """A factory of relay sources, for a worker that trusts its controller.
 
-    relays      URLs
-    public_key  key that must have signed the weights
+    relays      URLs of relays
+    public_key  public key of the run, whose signatures the weights must have
     """
 
     relays: tuple[str, ...]
@@ -222,5 +223,5 @@ class RelaySourceFactory:
 
 
 def locate_shared_folder(run: str, public_key: bytes) -> Path:
-    """Return the folder shared by all workers of this user for the run."""
+    """Return the folder for a run's versions that all workers of this machine and user share."""
     return locate_default_folder(f"relays-{blake3(public_key + run.encode()).hexdigest(8)}")

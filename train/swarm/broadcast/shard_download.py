@@ -1,6 +1,6 @@
-"""Concurrent download of the shards of a version, each from the relay with the shortest expected time.
+"""Concurrent download of the shards of a version, each from the relay with the shortest expected transfer time.
 
-Once every shard has been requested, late ones are requested again from a second relay. The first valid copy wins.
+Once every shard has been requested, late shards are requested again, from a second relay. The first valid copy wins.
 """
 
 import logging
@@ -21,24 +21,25 @@ from train.swarm.broadcast.request import NotAvailable, RelayBusy, RelayError, R
 
 log = logging.getLogger(__name__)
 
-_MAX_SCANNED_SHARDS = 64  # waiting shards to find a relay for, in each poll
+_MAX_SCANNED_SHARDS = 64  # maximum number of waiting shards for which each poll seeks a relay
 _POLL_SECONDS = 0.05
 _MIN_BACKOFF_SECONDS, _BACKOFF_FACTOR = 0.02, 1.5
-_MAX_ABSENT_SECONDS = 0.5  # backoff of a shard at a relay that lacks it
-_MAX_FAILING_SECONDS = 2.0  # backoff of a failing relay
+_MAX_ABSENT_SECONDS = 0.5  # maximum backoff before a relay that lacks a shard is asked for it again
+_MAX_FAILING_SECONDS = 2.0  # maximum backoff of a failing relay
 _JOIN_SECONDS = 2.0
-_MAX_WAIT_SECONDS = 60.0  # Condition.wait does not accept infinity
-_MAX_SECOND_SHARE = 0.8  # maximum expected time of a second relay, as a share of the first one's remaining time
+_MAX_WAIT_SECONDS = 60.0  # finite, because Condition.wait does not accept infinity
+_MAX_SECOND_SHARE = 0.8  # a second relay must need at most this share of the first relay's remaining time
 
 FetchShard = Callable[[Transfer, WeightShard], bytes]
 
 
 @dataclass(slots=True)
 class TransferDeadline:
-    """The deadline of a transfer: an absolute time, and a timeout since the last progress.
+    """The deadline of a transfer, and a stall timeout. Times are those of the monotonic clock.
 
-    until          time of the monotonic clock
+    until          deadline
     stall_seconds  maximum time without progress
+    progress_at    time of the last progress
     """
 
     until: float = inf
@@ -47,26 +48,24 @@ class TransferDeadline:
 
     @classmethod
     def from_now(cls, seconds: float, stall_seconds: float = inf) -> "TransferDeadline":
-        """Return the deadline of a transfer that starts now."""
+        """Return a deadline `seconds` from now."""
         return cls(time.monotonic() + seconds, stall_seconds)
 
     def record_progress(self) -> None:
         self.progress_at = time.monotonic()
 
     def get_remaining_seconds(self) -> float:
-        """Return the seconds left until the deadline, or until the stall timeout if sooner; at least 0."""
+        """Return the seconds until the deadline or the stall timeout, the earlier of them; at least 0."""
         return max(0.0, min(self.until, self.progress_at + self.stall_seconds) - time.monotonic())
 
 
 @dataclass(slots=True)
 class _Backoff:
-    """Exponential backoff."""
-
     n_failures: int = 0
     until: float = 0.0
 
     def extend(self, max_seconds: float) -> None:
-        """Start the next pause, longer than the last; during a pause, do nothing."""
+        """Start the next pause, longer than the previous one. Do nothing during a pause."""
         now = time.monotonic()
         if self.until <= now:
             self.until = now + min(_MIN_BACKOFF_SECONDS * _BACKOFF_FACTOR**self.n_failures, max_seconds)
@@ -74,9 +73,9 @@ class _Backoff:
 
 
 class ShardFiles:
-    """The files of a version, filled shard by shard. Thread-safe.
+    """The files of a version, to which shards are written. Thread-safe.
 
-    An incomplete file has a hidden name. Valid shards of an earlier process are reused.
+    Partial files have hidden names. Valid shards in the files of an earlier process are reused.
 
     Raises OSError if the files cannot be created.
     """
@@ -91,12 +90,12 @@ class ShardFiles:
 
     @property
     def missing(self) -> list[int]:
-        """The indices of missing shards."""
+        """The indices of shards not yet written."""
         with self._lock:
             return [number for missing in self._missing.values() for number in missing]
 
     def write(self, number: int, content: bytes) -> None:
-        """Write a shard whose digest is verified. Raises OSError if the disk is full."""
+        """Write a verified shard, and complete its file if it was the last one. Raises OSError if the disk is full."""
         shard = self.shards[number]
         if number not in self._missing[shard.file]:
             return
@@ -105,10 +104,10 @@ class ShardFiles:
             file.write(content)
         with self._lock:
             if self._missing[shard.file].pop(number, None) is not None:
-                self._finish(shard.file)
+                self._rename_if_complete(shard.file)
 
-    def find(self, name: str, start: int, stop: int) -> Path | None:
-        """Return the path of an incomplete file if it has the bytes [start, stop); otherwise None."""
+    def find_partial_file(self, name: str, start: int, stop: int) -> Path | None:
+        """Return the path of a partial file if it already has the bytes [start, stop); otherwise None."""
         with self._lock:
             missing = self._missing.get(name)
             if not missing or any(
@@ -118,7 +117,7 @@ class ShardFiles:
             return self._locate_hidden(name)
 
     def _open(self, name: str) -> None:
-        """Create a file of full size, or find the valid shards of an existing one."""
+        """Create a sparse file of full size, or find the valid shards of an existing file."""
         missing = self._missing[name]
         if (self._folder / name).exists():
             (self._folder / name).replace(self._locate_hidden(name))
@@ -129,10 +128,9 @@ class ShardFiles:
                 file.seek(shard.offset)
                 if compute_digest(file.read(shard.length)) == shard.digest:
                     del missing[number]
-        self._finish(name)
+        self._rename_if_complete(name)
 
-    def _finish(self, name: str) -> None:
-        """Rename a complete file to its final name."""
+    def _rename_if_complete(self, name: str) -> None:
         if not self._missing[name]:
             self._locate_hidden(name).replace(self._folder / name)
 
@@ -141,10 +139,10 @@ class ShardFiles:
 
 
 class ShardDownload:
-    """A download of the missing shards, in order.
+    """A download of the missing shards of a version, requested in order.
 
-    name       of the version, for messages
-    fetch_one  fetches one shard; raises NotAvailable and RelayError
+    name       name of the version, for messages
+    fetch_one  fetches a shard in a transfer; raises NotAvailable and RelayError
     """
 
     def __init__(
@@ -158,7 +156,7 @@ class ShardDownload:
         self._running: dict[int, list[Transfer]] = defaultdict(list)
         self._absent: dict[tuple[int, str], _Backoff] = defaultdict(_Backoff)
         self._failing: dict[str, _Backoff] = defaultdict(_Backoff)
-        self._behind: set[str] = set()  # relays without the last requested shard; limited to one request at a time
+        self._behind: set[str] = set()  # relays that lacked the last requested shard; they get one request at a time
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._has_ended = False
@@ -166,9 +164,9 @@ class ShardDownload:
         self._quarantine_reasons: dict[str, str] = {}
 
     def fetch(self, max_concurrent: int) -> None:
-        """Fetch all missing shards.
+        """Fetch all missing shards, in `max_concurrent` threads.
 
-        Raises TransferError if they do not all arrive in time, and OSError if they cannot be written.
+        Raises TransferError if a shard does not arrive in time, and OSError if it cannot be written.
         """
         threads = [
             threading.Thread(target=self._run_thread, name=f"shards-{number}", daemon=True)
@@ -204,7 +202,7 @@ class ShardDownload:
             shard, transfer = chosen
             try:
                 self._fetch_shard(shard, transfer)
-            except BaseException as error:  # such as a full disk; ends the other threads, too
+            except BaseException as error:  # such as a full disk; `fetch` stops all threads, and raises it
                 with self._changed:
                     self._error = self._error or error
             with self._changed:
@@ -214,7 +212,7 @@ class ShardDownload:
                 self._changed.notify_all()
 
     def _wait_for_transfer(self) -> tuple[int, Transfer] | None:
-        """Wait until a shard can be requested, and start its transfer; None once the download has ended."""
+        """Wait until a shard can be requested, and start its transfer. Return None once the download has ended."""
         with self._changed:
             while not self._has_ended and self._error is None and self._missing:
                 chosen = self._choose_waiting() if self._waiting else self._choose_late()
@@ -228,7 +226,7 @@ class ShardDownload:
             return None
 
     def _choose_waiting(self) -> tuple[int, str] | None:
-        """Return a shard without a request, and a relay for it."""
+        """Choose a shard that has not been requested, and a relay for it; None if no relay is free."""
         available = self._relays.list_available()
         for shard in islice(self._waiting, _MAX_SCANNED_SHARDS):
             if url := self._relays.choose(self._shards[shard].length, self._list_candidates(shard, available)):
@@ -236,14 +234,14 @@ class ShardDownload:
         return None
 
     def _choose_late(self) -> tuple[int, str] | None:
-        """Return the shard with the longest remaining time, and a relay expected to be faster."""
+        """Choose the shard with the longest expected remaining time, and a faster relay; None if there is none."""
         available, now, best = self._relays.list_available(), time.monotonic(), None
         for shard, running in self._running.items():
             if len(running) != 1 or shard not in self._missing:
                 continue
             passed = now - running[0].started_at
             remaining = running[0].expected_seconds - passed
-            remaining = remaining if remaining > 0 else passed  # an overdue transfer may take as long again
+            remaining = remaining if remaining > 0 else passed  # assume that an overdue transfer takes twice as long
             others = [url for url in self._list_candidates(shard, available) if url != running[0].url]
             size = self._shards[shard].length
             url = self._relays.choose(size, others)
@@ -252,7 +250,7 @@ class ShardDownload:
         return None if best is None else (best[1], best[2])
 
     def _list_candidates(self, shard: int, available: list[str]) -> list[str]:
-        """Return the available relays without a backoff for this shard."""
+        """Return the available relays that can be asked for this shard now."""
         now = time.monotonic()
         busy = {transfer.url for running in self._running.values() for transfer in running}
         return [
@@ -272,7 +270,7 @@ class ShardDownload:
             return
         except RelayError as error:
             if shard not in self._missing or self._has_ended:
-                self._relays.record_cancelled(transfer)  # another relay was faster
+                self._relays.record_cancelled(transfer)  # another relay sent the shard first
                 return
             self._relays.record_failure(transfer)
             with self._changed:
@@ -285,10 +283,10 @@ class ShardDownload:
             self._relays.record_cancelled(transfer)
             raise
         if compute_digest(content) != self._shards[shard].digest:
-            log.warning("%s sends a damaged shard %d of %s", url, shard, self._name)
-            transfer.arrived_bytes = 0  # corrupt data must not raise the measured bandwidth
+            log.warning("relay %s is quarantined: it sent a damaged shard %d of %s", url, shard, self._name)
+            transfer.arrived_bytes = 0  # exclude corrupt data from the measured bandwidth
             self._relays.record_failure(transfer)
-            self._quarantine(url, "it sends damaged shards")
+            self._quarantine(url, "it sent a damaged shard")
             return
         self._relays.record_success(transfer)
         with self._changed:
@@ -321,5 +319,5 @@ class ShardDownload:
 
 
 def format_reasons(reasons: dict[str, str]) -> str:
-    """Describe why each relay failed."""
+    """Describe the failure of each relay. reasons: reason by URL."""
     return "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items())) or "no relay is available"

@@ -43,14 +43,14 @@ log = logging.getLogger(__name__)
 
 _SMALL_BYTES = 64 * 2**10  # maximum size of all bodies except results and verdicts
 _DISCARDED_BYTES = 64 * 2**20  # maximum size of a body that is read and discarded
-_CALLS_PER_SECOND = 20.0  # of one node, on average
-_JOINS_PER_SECOND = 5.0  # of one address
+_CALLS_PER_SECOND = 20.0  # mean rate limit of a node
+_JOINS_PER_SECOND = 5.0  # mean rate limit of an address
 _BURST_SECONDS = 10.0
-_THREADS, _TRAINER_THREADS = 16, 8  # the latter may block on the trainer
-_DECODING_THREADS = 2  # decoding results needs some 20 times the memory of their body
+_THREADS, _TRAINER_THREADS = 16, 8  # threads for calls, and for calls that may block on the trainer
+_DECODING_THREADS = 2  # few, since decoding results needs some 20 times the memory of their body
 
 _OPERATOR_PATHS = {"/ban", "/status"}
-_LEASE_CALLS = {"file", "verdict"}  # the path has the number of a lease
+_LEASE_CALLS = {"file", "verdict"}  # calls whose path ends with the number of a lease
 _LEASE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _JOIN = "/join"
 
@@ -69,10 +69,10 @@ class _Call:
 class CoordinatorApp:
     """The coordinator as an ASGI application.
 
-    key         the run's, which signs replies
-    start       8 random bytes, new for each incarnation
-    files       serves paths below /runs/
-    page_token  for the status page
+    key         private key of the run, which signs replies
+    start       8 random bytes that identify this incarnation
+    files       application for paths below /runs/
+    page_token  token of the status page
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class CoordinatorApp:
     # --- calls ---
 
     async def _handle_signed(self, request: Request) -> Response:
-        """Handle a call. Only replies to verified signatures are signed."""
+        """Handle a call. Sign the reply only if the signature of the call is valid."""
         try:
             call = self._verify(request)
         except ServiceError as refusal:
@@ -174,7 +174,7 @@ class CoordinatorApp:
         """Allow unknown keys only to join, at a bounded rate. Raises BadSignature and RetryLater."""
         if path != _JOIN:
             raise BadSignature("unknown key; join first")
-        if wait := self._joins.wait_seconds(request.client.host if request.client else "", 0):
+        if wait := self._joins.try_charge(request.client.host if request.client else "", 0):
             raise RetryLater("too many joins from this address", max(1, round(wait)))
 
     def _admit(self, call: _Call) -> None:
@@ -183,7 +183,7 @@ class CoordinatorApp:
         if (call.request.scope["path"] in _OPERATOR_PATHS) != self._coordinator.is_operator(head.node):
             raise Forbidden("the key of the run must sign the operator's calls, and only those")
         self._nonces.check(head, now)
-        if wait := self._rates.wait_seconds(head.node.hex(), 0):
+        if wait := self._rates.try_charge(head.node.hex(), 0):
             raise RetryLater("this node exceeds its rate limit", max(1, round(wait)))
         if self._coordinator.has_member(head.node):
             self._nonces.record(head, now)
@@ -232,7 +232,7 @@ class CoordinatorApp:
     async def _accept_verdict(self, call: _Call) -> None:
         node, coordinator = call.head.node, self._coordinator
         max_bytes = await self._call(lambda: coordinator.get_max_verdict_bytes(node, call.lease))
-        if max_bytes is None:  # the file was reassigned, or its lease has ended
+        if max_bytes is None:  # another verifier has the file, or its lease has ended
             await read_body(call.request, _DISCARDED_BYTES, keep=False)
             return
         with self._upload_budget.reserve(max_bytes):
@@ -250,7 +250,7 @@ def _check_worker(call: _Call, message: Any) -> None:
 
 
 async def _read_signed_body(call: _Call, max_bytes: int) -> bytes:
-    """Read the body of a call. Raises Unauthorized for another digest than the signed one; see also `read_body`."""
+    """Read the body of a call as `read_body` does. Raises Unauthorized if its digest is not the signed one."""
     body = await read_body(call.request, max_bytes)
     if blake3(body).digest() != call.head.digest:
         raise Unauthorized("the body does not have the signed digest")

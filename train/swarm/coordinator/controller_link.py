@@ -24,14 +24,14 @@ WORKER = "swarm"
 _BEAT_SECONDS = 3.0  # the controller declares a worker dead after 15 s of silence
 _POLL_SECONDS = 0.2
 _RECONNECT_SECONDS = 2.0
-_EMPTY_SECONDS = 0.25  # between requests while the controller has no groups
+_EMPTY_SECONDS = 0.25  # interval between requests while the controller has no groups
 
 
 class ControllerLink:
     """A worker of the controller. Any thread may request groups; `run_until_stopped` makes all other calls.
 
-    open_leases  returns the groups without a verdict
-    on_unwanted  called with groups that the controller no longer waits for
+    open_leases  returns the keys of groups without a verdict
+    on_unwanted  receives the keys of groups that the controller no longer waits for
     version      returns the newest published version of the weights
     """
 
@@ -45,14 +45,14 @@ class ControllerLink:
         self._lock = threading.Lock()
         self._results: deque[tuple[SampleResult, ...]] = deque()
         self._released: list[LeaseKey] = []
-        self._has_work = threading.Event()  # set if there is something to send
-        self._n_tokens = 0  # submitted since the last heartbeat
+        self._has_work = threading.Event()  # set while results or releases are queued
+        self._n_tokens = 0  # tokens submitted since the last heartbeat
         self._beat_at = 0.0
         self._request_at = 0.0  # earliest time of the next request for groups
         self._is_unreachable = False
 
     def request_leases(self, request: LeaseRequest) -> tuple[Lease, ...]:
-        """Request groups for a node; return none if the trainer has none or is unreachable."""
+        """Request leases for a node. Return an empty tuple if the trainer has no groups or is unreachable."""
         if self.has_ended or self._is_unreachable or time.monotonic() < self._request_at:
             return ()
         try:
@@ -66,21 +66,24 @@ class ControllerLink:
         return response.leases
 
     def submit_results(self, groups: Collection[tuple[SampleResult, ...]]) -> None:
-        """Queue the completions of groups for the trainer."""
+        """Queue the results of groups to submit to the trainer."""
         with self._lock:
             self._results.extend(groups)
         if groups:
             self._has_work.set()
 
     def release_leases(self, keys: Collection[LeaseKey]) -> None:
-        """Queue groups for the trainer to dispatch again."""
+        """Queue leases to release, so the trainer dispatches their groups again."""
         with self._lock:
             self._released.extend(keys)
         if keys:
             self._has_work.set()
 
     def run_until_stopped(self, stop: threading.Event) -> None:
-        """Send to the trainer until stopped. Raises RunError if it refuses the call, as the trainer of another run."""
+        """Send results, releases and heartbeats until `stop` is set; retry while the trainer is unreachable.
+
+        Raises RunError if the trainer refuses a call, for example because it belongs to another run.
+        """
         is_new = True
         while not stop.is_set():
             try:
@@ -115,9 +118,9 @@ class ControllerLink:
     def _send_heartbeat(self) -> None:
         now, open_leases = time.monotonic(), self._open_leases()
         speed = self._n_tokens / (now - self._beat_at) if self._beat_at else 0.0
-        if open_leases:  # a positive speed renews the trainer's leases: the coordinator expires them
+        if open_leases:  # a positive speed renews the trainer's leases; the coordinator itself expires slow ones
             speed = max(speed, 1e-6)
-        with self._lock:  # others queue completions meanwhile
+        with self._lock:  # other threads may queue results
             waiting = {(results[0].group, results[0].attempt) for results in self._results}
         beat = Heartbeat(WORKER, self._version(), (*open_leases, *waiting), speed, busy_share=float(bool(open_leases)))
         response = self._controller.heartbeat(beat)

@@ -55,20 +55,20 @@ from train.swarm.signatures import public_key_bytes
 log = logging.getLogger(__name__)
 
 _CLOCK_SECONDS = 1.0
-_STALL_SECONDS = 10.0  # a longer pause of this process is excluded from all deadlines
+_STALL_SECONDS = 10.0  # pauses of this process longer than this extend all deadlines
 _RETRY_SECONDS = 0.5
-_NODES_PER_SECOND = 100  # request rate of all nodes together while there are no groups
+_NODES_PER_SECOND = 100  # maximum request rate of all nodes together while there are no groups
 
 
 class Coordinator:
-    """The handlers of all calls. Thread-safe. `key` parameters are the verified public keys of callers.
+    """The handlers of all calls. Thread-safe. `key` parameters of methods are the verified public keys of callers.
 
-    controller    the trainer's
-    key           the run's
+    controller    controller of the trainer
+    key           private key of the run
     result_store  store of results without a verdict
     latest        returns the newest published version, or None
     relays        returns the newest version on each relay, for the operator
-    fail          called with an error that must end the process
+    fail          receives an error that must end the process
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Coordinator:
             version=lambda: self._state.version,
         )
         self._requesting: set[bytes] = set()  # nodes with a request to the trainer in progress
-        self._completions_per_group = 1  # until the first lease
+        self._completions_per_group = 1  # the actual number is known after the first lease
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run_guarded, args=(loop,), name=name, daemon=True)
@@ -108,7 +108,7 @@ class Coordinator:
             thread.start()
 
     def close(self) -> None:
-        """Stop, and close the ledger. Open leases become unknown."""
+        """Stop the threads, and close the ledger. The next coordinator gives open leases the verdict "unknown"."""
         self._stop.set()
         for thread in self._threads:
             thread.join(10.0)
@@ -120,7 +120,7 @@ class Coordinator:
         return self._state.has_ended
 
     def all_notified(self) -> bool:
-        """Return whether every live node and every verifier was notified of the run's end."""
+        """Return whether the coordinator has notified each live node and active verifier of the run's end."""
         with self._lock:
             nodes = [member.notified_of_end for member in self._state.members.values() if member.lifecycle.is_alive]
             return all(nodes) and self._state.all_verifiers_notified(time.monotonic())
@@ -128,14 +128,14 @@ class Coordinator:
     # --- keys of callers ---
 
     def has_member(self, key: bytes) -> bool:
-        """Return whether this key may make calls other than to join."""
+        """Return whether this key has joined or is the operator's."""
         return key == self._public_key or self._state.has_member(key)
 
     def is_operator(self, key: bytes) -> bool:
         return key == self._public_key
 
     def check_invite(self, join: JoinRequest) -> Invite:
-        """Return the invite in a message. Raises Forbidden if it is not an invite of this run."""
+        """Return the invite in a join request. Raises Forbidden unless this run signed it."""
         try:
             invite = read_invite(join.invite.decode("ascii", "replace"), self._public_key)
         except ConfigError as error:
@@ -147,13 +147,13 @@ class Coordinator:
     # --- calls of nodes ---
 
     def join(self, key: bytes, join: JoinRequest) -> JoinResponse:
-        """Admit a node or a verifier. Raises Forbidden and RetryLater."""
+        """Admit a node or a verifier. Raises Forbidden, and RetryLater during a suspension."""
         invite = self.check_invite(join)
         if not join.engine:
             return JoinResponse(self._signed_settings)
         is_valid = time.time() < invite.expires_at
         with self._begin_transaction() as (state, now):
-            digest = blake3(invite.id).digest()  # the same id can be encoded in several ways
+            digest = blake3(invite.id).digest()  # of the decoded id, since its text has several encodings
             state.join(key, invite, digest, join.engine, join.hardware, now, is_valid=is_valid)
         log.info("%s %s has joined (%s)", invite.role, key.hex()[:16], join.engine)
         return JoinResponse(self._signed_settings)
@@ -169,7 +169,7 @@ class Coordinator:
                 return LeaseResponse(wait_seconds=self._wait_seconds())
             can_evaluate = state.can_evaluate(key)
             self._requesting.add(key)
-        # Request without the lock. `_requesting` prevents that a second request counts the same capacity.
+        # Request without the lock. `_requesting` prevents a second request from using the same capacity.
         try:
             slots = min(request.slots, budget * self._completions_per_group)
             return self._request_from_trainer(key, LeaseRequest(WORKER, request.loaded_version, slots, can_evaluate))
@@ -192,7 +192,7 @@ class Coordinator:
             return state.heartbeat(key, beat, now)
 
     def release(self, key: bytes, request: ReleaseRequest) -> None:
-        """Release some leases of a node, or a node or verifier that leaves."""
+        """Release leases of a node; without `request.leases`, record that the node or verifier leaves."""
         with self._begin_transaction() as (state, now):
             state.release(key, request.leases, now)
 
@@ -231,7 +231,7 @@ class Coordinator:
             self._reject(key, group, error.reason)
             return ["broken"] * len(results)
         finally:
-            if not self._state.is_open(group):  # a verdict arrived meanwhile
+            if not self._state.is_open(group):  # the lease has ended
                 self._result_store.remove(group)
 
     def reject_body(self, key: bytes) -> None:
@@ -245,7 +245,7 @@ class Coordinator:
             state.reject(key, group, LeaseVerdict("hard", reason), now)
 
     def get_latest_version(self) -> LatestVersion:
-        """Return the newest version, and the head of the ledger. Raises RetryLater if none is published yet."""
+        """Return the newest version with the ledger's head. Raises RetryLater if no version is published yet."""
         latest = self._latest()
         if latest is None:
             raise RetryLater("no version of the weights is published yet", 2)
@@ -295,7 +295,7 @@ class Coordinator:
 
     @contextmanager
     def _begin_transaction(self) -> Iterator[tuple[CoordinatorState, float]]:
-        """Hold the lock, write all changes of the block to the ledger, and then queue their messages."""
+        """Hold the lock during a block, commit its ledger entries, then queue its messages for the trainer."""
         with self._lock:
             try:
                 with self._ledger.begin_transaction():

@@ -51,14 +51,15 @@ log = logging.getLogger(__name__)
 
 _ENGINE = re.compile(r"(vllm|transformers)( [\w.+-]{1,40}){0,4}", re.ASCII)
 _MAX_HARDWARE = 200  # characters
-_MAX_LEASES = 8  # open leases of one node, without submitted ones
-_SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0  # times the duration at a node's speed; times the usual lease time
+_MAX_LEASES = 8  # maximum open leases of a node, without submitted ones
+# Time limit of a lease: a multiple of the duration at the node's speed, and at most a multiple of the usual limit.
+_SPEED_MARGIN, _MAX_LEASE_FACTOR = 1.5, 4.0
 _UNNAMED_LEASE_SECONDS = 30.0  # a lease omitted from its node's heartbeats for this long is released
-_ACTIVE_WINDOW_SECONDS = 60.0  # since the last call of a verifier; idle ones call each second
-_SUSPENDED_SECONDS = 600.0  # doubled with each suspension
-_MAX_FINISHED = 10_000  # ended leases retained, to recognize resubmitted files
-_LEASE_BITS = 63  # of the random lease numbers for nodes
-_MAX_UNSENT_VERDICTS = 256  # of a node, until its next heartbeat
+_ACTIVE_WINDOW_SECONDS = 60.0  # a verifier without a call for this long is inactive; idle ones call each second
+_SUSPENDED_SECONDS = 600.0  # duration of a node's first suspension; each further one takes twice as long
+_MAX_FINISHED = 10_000  # ended leases to retain, to recognize resubmitted files
+_LEASE_BITS = 63  # size of the random lease numbers for nodes
+_MAX_UNSENT_VERDICTS = 256  # maximum verdicts of a node between two heartbeats
 _INACTIVE = {NodeState.BANNED, NodeState.SUSPENDED, NodeState.LEFT, NodeState.DEAD}
 
 
@@ -157,15 +158,16 @@ class CoordinatorState:
         self.members: dict[bytes, NodeMember] = {}
         self.verifiers: dict[bytes, VerifierMember] = {}
         self.verdicts: Counter[str] = Counter()
-        self.accepted: list[tuple[SampleResult, ...]] = []  # for the trainer
-        self.leases_to_release: list[LeaseKey] = []  # keys of the trainer
+        self.accepted: list[tuple[SampleResult, ...]] = []  # results of accepted leases, to submit to the trainer
+        self.leases_to_release: list[LeaseKey] = []  # the trainer's keys of leases
         self.discarded: list[int] = []  # leases whose stored completions can be removed
         self._settings, self._ledger = settings, ledger
         self._records: dict[int, _OpenLease] = {}
-        self._waiting: deque[int] = deque()  # leases with a file that waits for a verifier
-        self._finished: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()  # node, and digest of the file
-        self._finished_counts: Counter[str] = Counter()  # by final state
-        self._can_evaluate = True  # until the trainer requests samples that cannot be verified
+        self._waiting: deque[int] = deque()  # leases whose file waits for a verifier
+        # Node, and digest of the file, of each ended lease.
+        self._finished: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
+        self._finished_counts: Counter[str] = Counter()  # number of ended leases by final state
+        self._can_evaluate = True  # False once the trainer has requested samples that cannot be verified
         self._restore(now)
 
     # --- nodes ---
@@ -202,7 +204,7 @@ class CoordinatorState:
             self._join_node(key, invite, digest, engine, hardware, now)
 
     def heartbeat(self, key: bytes, beat: Heartbeat, now: float) -> HeartbeatResponse:
-        """Record a heartbeat. Raises NotJoined for a stranger, and Forbidden for a banned or suspended node."""
+        """Record a heartbeat. Raises NotJoined if the node must join again, and Forbidden if it is banned."""
         member = self._require_alive(key)
         self._apply(_NodeChange(key, NodeEvent.HEARTBEAT), now)
         member.loaded_version = beat.loaded_version
@@ -211,7 +213,7 @@ class CoordinatorState:
         running = set(beat.running_leases)
         for lease in sorted(member.leases):
             record = self._records.get(lease)
-            if record is None:  # an earlier lease in this loop has suspended the node
+            if record is None:  # an earlier iteration suspended the node, which ended its leases
                 continue
             if _make_lease_key(lease) in running:
                 record.last_named, record.is_held = now, True
@@ -242,7 +244,7 @@ class CoordinatorState:
                 self._apply(_NodeChange(key, NodeEvent.LEAVE), now)
 
     def ban(self, key: bytes, now: float) -> None:
-        """Ban a node for the operator. Raises NotFound if it has never joined."""
+        """Ban a node at the operator's request. Raises NotFound if it has never joined."""
         if key not in self.members:
             raise NotFound("unknown node; curate swarm status lists all nodes")
         self._apply(_NodeChange(key, NodeEvent.HARD), now)
@@ -265,7 +267,7 @@ class CoordinatorState:
         return min(max(1, limit) - n_open, 3 * _MAX_LEASES - len(member.leases))
 
     def is_too_old(self, version: int) -> bool:
-        """Return whether verifiers lack this version, or will drop it before a completion arrives."""
+        """Return whether a version is unpublished, or older than the versions that verifiers retain."""
         return not 0 <= version <= self.version or self.version - version >= self._settings.retained_versions
 
     def can_evaluate(self, key: bytes) -> bool:
@@ -274,7 +276,7 @@ class CoordinatorState:
         return self._can_evaluate and latest == (False,)
 
     def grant(self, key: bytes, lease: Lease, now: float) -> Lease | None:
-        """Lease a group of the trainer to a node; if the node may not get one, release the group and return None."""
+        """Lease a group of the trainer to a node. If the node may not sample it, release the group and return None."""
         member = self.members.get(key)
         if not is_verifiable(lease.sampling_params) and self._can_evaluate:
             self._can_evaluate = False
@@ -304,7 +306,7 @@ class CoordinatorState:
         return member.max_body_bytes
 
     def record_held_lease(self, key: bytes, lease: int, now: float) -> Lease | None:
-        """Record that a node named a lease, and return it as leased to the node; None if it has another holder."""
+        """Record that a node named a lease, and return the node's lease; None if it is not this node's or has ended."""
         record = self._records.get(lease)
         if record is None or record.node != key:
             return None
@@ -314,22 +316,22 @@ class CoordinatorState:
     def get_late_status(self, key: bytes, lease: int) -> ResultStatus:
         """Return the status of a result for a lease that has ended or is not this node's.
 
-        "stale" for leases from before a restart, whose verdict is "unknown".
+        "again" if this node submitted the lease's file earlier, otherwise "stale", as for leases before a restart.
         """
         node, digest = self._finished.get(lease, (b"", b""))
         return "again" if node == key and digest else "stale"
 
     def find_open_lease(self, key: bytes) -> int | None:
-        """Return a lease of a node with missing completions; None if there is none."""
+        """Return the node's first lease with missing completions; None if there is none."""
         member = self.members.get(key)
         return next(iter(self._list_open_leases(member)), None) if member else None
 
     def submit(
         self, key: bytes, lease: int, n_bytes: int, digest: bytes, now: float, verdict: LeaseVerdict | None = None
     ) -> ResultStatus:
-        """Record that the caller has stored all completions of a lease.
+        """Record that all completions of a lease are stored, and return the status of its results.
 
-        verdict: rejection that needs no verifier; None to queue the file for verifiers
+        verdict: rejection that needs no verifier; None: queue the file for verifiers
         """
         record = self._records.get(lease)
         if record is None or record.node != key:
@@ -391,7 +393,10 @@ class CoordinatorState:
         return VerificationJobResponse(run_ended=self.has_ended)
 
     def get_claimed_digest(self, key: bytes, lease: int, now: float) -> bytes | None:
-        """Return the digest of a file claimed by this verifier, else None. Raises NotJoined and Forbidden."""
+        """Return the digest of a lease's file if this verifier has claimed it; otherwise None.
+
+        Raises NotJoined and Forbidden.
+        """
         self._require_verifier(key).last_seen = now
         record = self._records.get(lease)
         if record is None or record.state.verifier != key:
@@ -646,7 +651,6 @@ def _make_lease_key(lease: int) -> LeaseKey:
 
 
 def _compute_suspension_seconds(account: Account) -> float:
-    """Return the length of a node's latest suspension."""
     return _SUSPENDED_SECONDS * 2.0 ** max(0, account.n_suspensions - 1)
 
 

@@ -18,7 +18,8 @@ class StaleIncarnation(Exception):
 class NonceCache:
     """The nonces of all nodes, for requests with a valid signature. Not thread-safe.
 
-    A nonce outlives the validity of its request. Memory is bounded per node, by refusing further requests.
+    The cache keeps a nonce longer than its request is valid. It bounds memory by refusing requests of a node with too
+    many nonces.
 
     start: random id of this incarnation; requests for others are refused, since their nonces are lost
     """

@@ -113,7 +113,7 @@ class _CoordinatorProcess:
             LocalFirstSource(self._controller.url, self._controller.headers),
             Origin(options.store or f"file://{folder.store_path.resolve()}", run, key),
             folder.versions_path,
-            ledger=lambda: ledger.head,
+            get_ledger_head=lambda: ledger.head,
             note=note,
         )
         self._relays = _RelayPoller(options.relays, run, public_key_bytes(key))
