@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from train.asynchronous.async_pipeline import ReplayPipeline, open_async_pipeline
-from train.asynchronous.journal import FOLDER, GroupsOfCheckpoint, RunJournal
+from train.asynchronous.journal import FOLDER, CheckpointJournal, RunJournal
 from train.asynchronous.lockstep import LockstepPipeline
 from train.asynchronous.pipeline import Pipeline, open_controller
 from train.config import Config
@@ -173,7 +173,7 @@ def _open_pipeline(
         )
     controller = open_controller(
         config, prompts, tokenizer, submit,
-        RunJournal.open(run / FOLDER) if is_async else GroupsOfCheckpoint(progress.sampled_ahead),
+        RunJournal.open(run / FOLDER) if is_async else CheckpointJournal(progress.sampled_ahead),
         step=progress.step, position=progress.position, max_tokens=config.stages[progress.stage].max_tokens,
     )  # fmt: skip
     if is_async:

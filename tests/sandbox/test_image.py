@@ -83,7 +83,7 @@ def test_nothing_is_in_the_image_that_no_worker_imports() -> None:
         ("options.py", False, False),
         ("backends/_dispatch.py", False, True),
         ("judge.py", True, True),
-        ("jail/runner.py", True, True),
+        ("judging/runner.py", True, True),
     ],
 )
 def test_only_an_edit_of_what_judges_makes_another_version(

@@ -81,7 +81,7 @@ def test_every_figure_of_an_asynchronous_run_has_a_meaning(stale):
 def test_a_finished_run_is_trained_again_from_its_journal_to_the_same_weights(stale):
     run, _ = stale
     words = replayed(run)
-    assert "journal    6 batches of 18 groups, none of them twice" in words
+    assert "journal    6 batches, 18 groups, none trained on twice" in words
     assert "the same weights as" in words
     again = run.with_name("run-replay")
     assert same(weights(again), weights(run))

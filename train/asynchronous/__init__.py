@@ -1,4 +1,4 @@
-"""Asynchronous training: a controller in the process of rank 0, and workers that request groups from it.
+"""Asynchronous training: a controller in rank 0's process, and workers that request groups of completions from it.
 
     learner ranks <- rank 0: loop.py <- controller (groups, journal, rewards)
                                             ^ calls in this process, or HTTP

@@ -1,4 +1,4 @@
-"""The asynchronous pipeline of a run, with its controller, server and workers, and the pipeline that replays a journal.
+"""Asynchronous pipeline with its controller, server and workers, and the pipeline that replays a journal.
 
 Sampling never waits for training. Training never waits for engines to load weights: `publish` returns once workers can
 fetch them.
@@ -40,7 +40,7 @@ from train.weights.source import InProcessTransport, SharedMemoryTransport, Weig
 log = logging.getLogger(__name__)
 
 _LOOPBACK = "127.0.0.1:0"
-_LOGS = "workers"  # folder of a run, for the output of its workers
+_LOGS = "workers"  # subfolder of a run with the logs of its workers
 _CHECK_SECONDS = 1.0
 _SHUTDOWN_SECONDS = 10.0
 
@@ -48,7 +48,7 @@ _SHUTDOWN_SECONDS = 10.0
 class AsynchronousPipeline(Pipeline):
     """A pipeline that takes its batches from a controller with asynchronous workers."""
 
-    sampling_seconds = nan  # workers report their idle time
+    sampling_seconds = nan  # the metric idle/sampler comes from the workers instead
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class AsynchronousPipeline(Pipeline):
         return {**self._load_metrics, **compared}
 
     def record_load_metrics(self, manifest: WeightManifest, metrics: dict[str, float]) -> None:
-        """Record the metrics of a load in a worker of this process."""
+        """Record the metrics of a weight load by the worker in this process."""
         self._load_metrics = metrics
 
     def yield_minibatches(self, step: int) -> Iterator[list[list[Group]]]:
@@ -92,7 +92,7 @@ class AsynchronousPipeline(Pipeline):
             yield split_into_minibatches(groups, self._config.optimizer.minibatches)
 
     def get_resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        return self._controller.position, 1.0, ()  # the journal has the groups sampled ahead
+        return self._controller.position, 1.0, ()  # the journal restores the open groups
 
     def set_max_tokens(self, max_tokens: int) -> None:
         self._controller.set_max_tokens(max_tokens)
@@ -109,12 +109,12 @@ class AsynchronousPipeline(Pipeline):
 def open_async_pipeline(
     config: Config, run: Path, controller: Controller, learner: Learner, prompts: PromptDataset
 ) -> Iterator[AsynchronousPipeline]:
-    """Yield the asynchronous pipeline of a run, and run its server and workers meanwhile.
+    """Start the server and workers of an asynchronous run, yield its pipeline, and stop them on exit.
 
     run         folder of the run
     controller  with the run's journal; closed on exit
 
-    Raises SamplerError if an engine cannot be started, and ConfigError.
+    Raises SamplerError if an engine cannot be started, and ConfigError for invalid settings.
     """
     with ExitStack() as stack:
         stack.callback(controller.close)
@@ -135,7 +135,7 @@ def open_async_pipeline(
 
 
 def _choose_worker_token(config: Config) -> str | None:
-    """Return the token in CURATE_TOKEN, else a random one for local workers; None if workers.listen is set."""
+    """Return CURATE_TOKEN. If it is unset: None with workers.listen, else a random token for local workers."""
     return os.environ.get(TOKEN_VARIABLE) or (None if config.workers.listen else token_urlsafe())
 
 
@@ -191,7 +191,7 @@ def _run_worker_in_thread(
     source: WeightSource,
     on_loaded: Callable[[WeightManifest, dict[str, float]], None],
 ) -> Iterator[None]:
-    """Build an engine and run its worker in another thread (train/sampling/sampler_thread.py).
+    """Start an engine and its worker in another thread, for the reason in train/sampling/sampler_thread.py.
 
     The trainer's next call raises errors of that thread. Raises SamplerError if the engine does not start in time.
     """
@@ -232,7 +232,7 @@ def _run_worker_in_thread(
 
 @contextmanager
 def _close_on_success(controller: Controller) -> Iterator[None]:
-    """Close the controller unless the block fails: after a failure, workers retry until the run resumes."""
+    """Close the controller if the block succeeds. After a failure, workers must retry until the run resumes."""
     yield
     controller.close()
 
@@ -240,10 +240,10 @@ def _close_on_success(controller: Controller) -> Iterator[None]:
 class ReplayPipeline(Pipeline):
     """A pipeline that replays the batches of a journal in order, without engines, rewards or evaluations.
 
-    The same configuration gives the same weights; another one trains on the same samples.
+    With the run's own configuration, training reproduces the run's weights.
 
     run_folder   folder of the run with the journal
-    minibatches  updates of each batch
+    minibatches  number of minibatches in each batch
     step         last completed step
 
     Raises NoRunError if the run has no journal.
@@ -253,7 +253,7 @@ class ReplayPipeline(Pipeline):
         folder = run_folder / journal.FOLDER
         if not folder.is_dir():
             raise NoRunError(f'{run_folder} has no journal: only runs with rollout.pipeline = "async" can be replayed')
-        self.signal_counts: Counter[str] = Counter()  # stays empty: the journal has only the groups trained on
+        self.signal_counts: Counter[str] = Counter()  # stays empty: rejected groups are not counted in a replay
         self._run_folder = run_folder
         self._minibatches = minibatches
         self._batches = journal.read_batches(folder, step)
@@ -267,7 +267,7 @@ class ReplayPipeline(Pipeline):
             )
         if version != step - 1:
             raise CheckpointError(
-                f"the journal of {self._run_folder} begins with step {version + 1}. Runs with run.keep_journal = true "
-                "keep all of it."
+                f"step {step} cannot be replayed: the journal of {self._run_folder} begins with step {version + 1}. "
+                "Runs with run.keep_journal = true keep earlier steps."
             )
         yield split_into_minibatches(groups, self._minibatches)

@@ -29,11 +29,11 @@ Message = TypeVar("Message")
 
 
 class ControllerCalls(ABC):
-    """The calls of a worker (train/asynchronous/messages.py) over any transport, without retries."""
+    """A worker's calls (`ControllerAPI` in messages.py) over any transport, without retries."""
 
     @abstractmethod
     def call(self, path: str, message: Any, kind: Any) -> Any:
-        """Send a message, and return the reply decoded as `kind`; None if it is empty."""
+        """Send a message, and return the reply decoded as type `kind`; None if it is empty."""
 
     def request_leases(self, request: LeaseRequest) -> LeaseResponse:
         return self.call("/work", request, LeaseResponse)  # type: ignore[no-any-return]
@@ -68,17 +68,17 @@ class ControllerClient(ControllerCalls):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of every request, not copied: `fetch_engine_spec` adds one."""
+        """The headers of every request: a live view, since `fetch_engine_spec` adds a header."""
         return self._client.headers
 
     def fetch_engine_spec(self) -> EngineSpec:
-        """Fetch the engine spec, and add the name of its run to the headers of all later calls."""
+        """Fetch the engine spec, and send the name of its run as a header of all later calls."""
         spec = self._reply("GET", "/run", EngineSpec)
         self._client.headers[RUN_HEADER] = spec.run
         return spec
 
     def call(self, path: str, message: Any, kind: Any) -> Any:
-        """Send a message. Raises ControllerUnreachable, and RunError if this worker is refused."""
+        """Send a message. Raises ControllerUnreachable, and RunError if the controller refuses this worker."""
         return self._reply("POST", path, kind, message)
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:

@@ -60,17 +60,17 @@ from train.weights.manifest import WeightManifest
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 0.25  # wait of a worker that got no groups
-_MAX_INVALID_RESULTS = 3  # of a worker, which then gets no more leases
+_RETRY_SECONDS = 0.25  # pause of a worker before its next request, if it got no groups
+_MAX_INVALID_RESULTS = 3  # after these, a worker gets no more leases
 
 
 @dataclass(slots=True)
 class _Lengths:
-    """Tokens and completions of the groups with one start version: received, and trained on."""
+    """Numbers of completions and of their tokens, received and trained on, for one start version."""
 
-    received: int = 0
+    tokens_received: int = 0
     n_received: int = 0
-    used: int = 0
+    tokens_used: int = 0
     n_used: int = 0
 
 
@@ -78,9 +78,11 @@ class _Lengths:
 class ControllerMetrics:
     """Counts since the start of this process, and the metrics of the last batch.
 
-    The length bias of a start version is the mean length of the completions trained on, divided by that of all received
-    ones. It is computed after the last batch with that start version. Start versions up to
-    `last_ignored_version` are excluded: this process has not received all their completions.
+    The length bias of a start version is the mean length of the completions trained on, divided by the mean length of
+    all completions received. It is computed after the last batch with that start version.
+
+    last_ignored_version  start versions up to this one have no length bias, because this process has not received all
+                          their completions
     """
 
     n_dead_workers: int = 0
@@ -104,7 +106,7 @@ class ControllerMetrics:
 
     def record_result(self, start_version: int, n_tokens: int, n_spans: int) -> None:
         lengths = self._lengths[start_version]
-        lengths.received += n_tokens
+        lengths.tokens_received += n_tokens
         lengths.n_received += 1
         self._n_spans.append(n_spans)
 
@@ -112,7 +114,7 @@ class ControllerMetrics:
         for group in groups:
             lengths = self._lengths[group.dispatched.start_version]
             for received in group.results.values():
-                lengths.used += len(received.result.tokens) // 4
+                lengths.tokens_used += len(received.result.tokens) // 4
                 lengths.n_used += 1
         ages = [version - group.dispatched.start_version for group in groups]
         expired = [
@@ -135,8 +137,8 @@ class ControllerMetrics:
 
 
 def _compute_length_bias(lengths: Sequence[_Lengths]) -> float:
-    received, n_received = sum(each.received for each in lengths), sum(each.n_received for each in lengths)
-    used, n_used = sum(each.used for each in lengths), sum(each.n_used for each in lengths)
+    received, n_received = sum(each.tokens_received for each in lengths), sum(each.n_received for each in lengths)
+    used, n_used = sum(each.tokens_used for each in lengths), sum(each.n_used for each in lengths)
     return (used / n_used) / (received / n_received) if received and n_used else nan
 
 
@@ -148,9 +150,9 @@ class Controller:
     decode     returns the text of token ids, without special tokens
     encode     returns the token ids of a prompt; only evaluation needs it
     seed       seed of the run
-    step       steps completed by the trainer: a checkpoint's, or 0
+    step       last completed step: the checkpoint's, or 0
     position   position in the data of the first prompt, unless the journal has a later one
-    now        returns the time, in seconds
+    now        clock, in seconds
 
     Raises CheckpointError if the journal is damaged.
     """
@@ -194,10 +196,10 @@ class Controller:
     # --- calls of the trainer ---
 
     def try_take_batch(self, version: int) -> list[Group] | None:
-        """Return the groups to train on with these weights; None if they are not ready.
+        """Return the batch to train on with the weights of `version`; None if it is not ready.
 
-        Fsyncs the batch to the journal. The list is empty, and nothing is recorded, if max_rounds rounds of groups had
-        no learning signal, or no reward is known. Batches in the journal are returned as recorded.
+        Fsyncs the batch to the journal, or replays it if the journal has it. Returns an empty list and records nothing
+        if max_rounds rounds of groups had no learning signal, or if no reward is known.
 
         Raises RolloutError if the journal cannot be written, and the error that ended the run in another thread.
         """
@@ -219,10 +221,7 @@ class Controller:
         return [group.build_rollouts() for group in batch]
 
     def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
-        """Wait for the batch of `try_take_batch`.
-
-        Raises RolloutError after `seconds`, and the errors of `try_take_batch`.
-        """
+        """Call `try_take_batch` until it returns a batch. Raises RolloutError after `seconds`, and its errors."""
         until = time.monotonic() + seconds
         while (groups := self.try_take_batch(version)) is None:
             left = until - time.monotonic()
@@ -234,35 +233,36 @@ class Controller:
         return groups
 
     def wait_for_groups(self, n: float, seconds: float) -> list[Group]:
-        """Return the ready groups at the front of the next batch, once there are `n` or the batch is complete.
+        """Wait until `n` groups at the front of the next batch are ready, or it is complete. Return its ready groups.
 
-        Valid only if all groups of a batch have the same start version, so later groups cannot displace them.
+        Call only if all groups of a batch have the same start version; otherwise a later group could displace these.
 
         Raises RolloutError after `seconds`, and the error that ended the run in another thread.
         """
 
-        def ready_prefix() -> list[OpenGroup]:
+        def list_ready_prefix() -> list[OpenGroup]:
             in_order = (group for _, group in sorted(self._groups.open.items()))
             ready = takewhile(lambda group: group.state is GroupState.READY, in_order)
             return list(islice(ready, self._settings.prompts_per_batch))
 
         with self._changed:
             self._changed.wait_for(
-                lambda: self._error is not None or self._is_complete or len(ready_prefix()) >= n, max(0.0, seconds)
+                lambda: self._error is not None or self._is_complete or len(list_ready_prefix()) >= n,
+                max(0.0, seconds),
             )
             self._check_error()
-            first = ready_prefix()
+            first = list_ready_prefix()
             if len(first) < n and not self._is_complete:
                 raise RolloutError(
                     f"timed out: the batch has only {len(first)} groups with a signal. The engine hangs, or "
-                    "rollout.max_seconds is too short for these completions."
+                    "rollout.max_seconds is too short for these completions. Raise it and continue with --resume."
                 )
         return [group.build_rollouts() for group in first]
 
     def wait_until_scored(self) -> None:
         """Wait until every dispatched group is ready or rejected.
 
-        Raises RolloutError if a group lacks completions. If another thread has ended the run, raises its error.
+        Raises RolloutError if a group lacks completions, and the error that ended the run in another thread.
         """
         with self._changed:
             if incomplete := self._groups.list_groups_in_state(GroupState.LEASED):
@@ -273,7 +273,7 @@ class Controller:
             self._check_error()
 
     def complete_batch(self) -> None:
-        """Limit the next batch to the ready groups, and reject surplus ones, whose prompts are dispatched again."""
+        """Limit the next batch to the ready groups. Reject surplus groups, and dispatch their prompts again later."""
         with self._changed:
             ready = [group for _, group in sorted(self._groups.open.items())]
             used, surplus = ready[: self._settings.prompts_per_batch], ready[self._settings.prompts_per_batch :]
@@ -297,7 +297,7 @@ class Controller:
         return len(self._groups.list_groups_in_state(GroupState.READY))
 
     def publish_weights(self, manifest: WeightManifest) -> None:
-        """Announce new weights to the workers."""
+        """Announce new weights to the workers, and record their version in the journal."""
         with self._hold_lock():
             self._record.append(events.WeightsPublished(manifest.version, _hash_checksums(manifest)))
             self._manifest = manifest
@@ -345,7 +345,7 @@ class Controller:
             }
 
     def count_signals(self) -> dict[str, int]:
-        """Count the groups of the last batch, and those rejected while it was filled, by signal."""
+        """Count by signal the groups accepted and rejected between the previous batch and the last one."""
         with self._changed:
             return dict(self._metrics.signal_counts)
 
@@ -356,7 +356,7 @@ class Controller:
 
     @property
     def batches_taken(self) -> int:
-        """The number of batches taken; also the version of the next batch outside the journal."""
+        """The number of batches taken, which is the version of the next batch that the journal lacks."""
         return self._groups.batches_taken
 
     @property
@@ -365,7 +365,7 @@ class Controller:
         return self._groups.next_position
 
     def prune_journal(self, step: int) -> None:
-        """Remove the journal segments that a resumption at this step or later does not read. Raises OSError."""
+        """Remove the journal segments that a resumption at `step` or later does not need. Raises OSError."""
         self._record.prune(step - self._settings.max_staleness)
 
     def close(self) -> None:
@@ -467,7 +467,7 @@ class Controller:
     # --- completions and rewards ---
 
     def _receive(self, worker: str, result: SampleResult) -> ResultStatus:
-        """Accept or refuse a result. Decodes its tokens without the lock, because that is slow."""
+        """Accept or refuse a result. Decodes its tokens without the lock, because decoding is slow."""
         with self._serve_worker():
             self._leases.touch(worker, self._now())
             if self._has_ended:
@@ -516,11 +516,11 @@ class Controller:
         return ("broken", reason) if reason else ("taken", "")
 
     def _refuse(self, worker: str, result: SampleResult, reason: str) -> None:
-        """Count an invalid result against its worker, and dispatch the group again."""
+        """Count an invalid result of the worker, and dispatch the group again."""
         self._metrics.n_invalid_results += 1
         info = self._leases.touch(worker, self._now())
         info.n_invalid_results += 1
-        log.warning("%s sent an invalid result (group %d, number %d): %s", worker, result.group, result.number, reason)
+        log.warning("%s sent an invalid result (group %d, sample %d): %s", worker, result.group, result.number, reason)
         if info.n_invalid_results == _MAX_INVALID_RESULTS:
             log.error("%s sent %d invalid results and gets no more leases. Restart it.", worker, _MAX_INVALID_RESULTS)
         key = result.group, result.attempt
@@ -569,7 +569,7 @@ class Controller:
                     self._accept_or_reject(group)
             except Exception as error:
                 self._fail(error)
-            except BaseException as error:  # SystemExit would end this thread silently
+            except BaseException as error:  # the thread would swallow SystemExit
                 self._fail(RolloutError(f"scoring a completion failed with {error!r}"))
 
     def _accept_or_reject(self, group: OpenGroup) -> None:
@@ -620,7 +620,7 @@ class Controller:
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
-        """Hold the lock. An error in the block ends the run: the trainer's next call raises it."""
+        """Hold the lock. An error in the block ends the run, and the trainer's next call raises it."""
         with self._changed:
             self._check_error()
             try:
@@ -633,7 +633,7 @@ class Controller:
 
     @contextmanager
     def _serve_worker(self) -> Iterator[None]:
-        """Hold the lock for a worker's call. Raises ControllerUnreachable for any error, so the worker retries."""
+        """Hold the lock for a worker's call. Translate any error to ControllerUnreachable, so the worker retries."""
         start_time = time.monotonic()
         try:
             with self._hold_lock():
@@ -652,9 +652,9 @@ class Controller:
             raise self._error
 
     def _restore(self, step: int) -> None:
-        """Resume the groups of the journal: requeue groups being sampled, and score completions without a reward."""
+        """Resume the groups of the journal. Queue leased groups again, and score completions without a reward."""
         for group in self._groups.list_groups_in_state(GroupState.READY):
-            if has_no_known_reward(group):  # sample another group: the scorer may have recovered
+            if has_no_known_reward(group):  # the scorer may have recovered, so sample another group
                 self._reject(group, "unknown")
         self._record.append(self._groups.build_resumption_event(step))
         self._metrics.last_ignored_version = max(
@@ -679,10 +679,13 @@ class Controller:
             f"{n_dead} workers timed out. "
         )
         if workers:
-            return f"{message}Workers: {', '.join(workers)}. They hang, or rollout.max_seconds is too short."
+            return (
+                f"{message}The workers ({', '.join(workers)}) hang, or rollout.max_seconds is too short. Raise it and "
+                "continue with --resume."
+            )
         return (
-            f"{message}No worker has requested prompts. If engines take longer to start, raise rollout.max_seconds; "
-            "start workers elsewhere with curate rollout --controller URL. Then --resume."
+            f"{message}No worker has requested prompts. If engines take longer to start, raise rollout.max_seconds, or "
+            "start workers elsewhere: curate rollout --controller URL. Then continue with --resume."
         )
 
 

@@ -32,20 +32,20 @@ log = logging.getLogger(__name__)
 
 _MIN_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.25, 15.0
 _MAX_RESULTS_PER_MESSAGE = 32
-_POLL_SECONDS = 30.0  # of a long poll for new weights
-_RETRY_SECONDS = 0.5  # before the next attempt to fetch weights
-_MAX_FAILURES = 40  # consecutive failures to fetch weights
+_POLL_SECONDS = 30.0  # duration of a long poll for new weights
+_RETRY_SECONDS = 0.5  # pause before the next attempt to fetch weights
+_MAX_FAILURES = 40  # consecutive failures to fetch weights before the worker exits
 
 Result = TypeVar("Result")
 
 
 class RetryPolicy:
-    """Retries with backoff, until a deadline after the first failure.
+    """Retries with backoff, until `seconds` after the first of consecutive failures.
 
-    A call that the coordinator defers (CallDeferred) has no deadline.
+    CallDeferred, by which a coordinator postpones a call, resets this deadline.
 
     pause       waits for the given seconds; returns False once the worker is shutting down
-    n_failures  number of failed calls
+    n_failures  total number of failed attempts
     """
 
     def __init__(self, seconds: float, pause: Callable[[float], bool]) -> None:
@@ -72,7 +72,7 @@ class RetryPolicy:
                         "--patience SECONDS sets a longer deadline."
                     ) from error
                 log.info("%s; retrying", error)
-            if not self._pause(seconds * random.uniform(0.5, 1.0)):  # jitter: workers must not all retry at once
+            if not self._pause(seconds * random.uniform(0.5, 1.0)):  # jitter, so workers do not retry simultaneously
                 return None
             seconds = min(2 * seconds, _MAX_BACKOFF_SECONDS)
 
@@ -80,19 +80,19 @@ class RetryPolicy:
 class WorkerState:
     """State shared by the threads of a worker. A thread holds `changed` while it reads or changes a field.
 
-    loaded_version  version of the weights in the engine; -1 before the first load
-    manifest        of these weights
-    open_leases     number of unacknowledged completions by lease
-    arrived         leases that the engine has not started
-    unsent          results without a receipt
-    lost            lost leases whose completions the engine still samples
-    fetched         weights that the engine has not loaded
-    free_slots      engine slots to request leases for; 0 while no request is due
-    request_at      time of the next request for leases
-    tokens_sampled  total number of sampled tokens
-    busy_seconds    total time of sampling
-    is_leaving      whether the worker is shutting down
-    error           error that ended a thread
+    loaded_version   version of the weights in the engine; -1 before the first load
+    manifest         manifest of the weights in the engine
+    open_leases      number of unacknowledged completions by lease
+    queued_leases    leases that the engine has not started
+    pending_results  results that the controller has not acknowledged
+    lost_leases      lost leases whose completions the engine still samples
+    fetched_weights  weights that the engine has not loaded
+    free_slots       engine slots to request leases for; 0 while no request is due
+    request_at       earliest time of the next request for leases
+    tokens_sampled   total number of sampled tokens
+    busy_seconds     total time of sampling
+    is_leaving       whether the worker is shutting down
+    error            error that ended a thread
     """
 
     def __init__(self) -> None:
@@ -100,10 +100,10 @@ class WorkerState:
         self.loaded_version = -1
         self.manifest: WeightManifest | None = None
         self.open_leases: dict[LeaseKey, int] = {}
-        self.arrived: deque[Lease] = deque()
-        self.unsent: deque[SampleResult] = deque()
-        self.lost: set[LeaseKey] = set()
-        self.fetched: tuple[WeightManifest, Weights] | None = None
+        self.queued_leases: deque[Lease] = deque()
+        self.pending_results: deque[SampleResult] = deque()
+        self.lost_leases: set[LeaseKey] = set()
+        self.fetched_weights: tuple[WeightManifest, Weights] | None = None
         self.free_slots = 0
         self.request_at = 0.0
         self.tokens_sampled = 0
@@ -117,12 +117,12 @@ class WorkerState:
         return self.run_ended or self.is_leaving or self.error is not None
 
     def wait(self, until: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until the condition holds, the worker ends, or `seconds` have passed."""
+        """Wait until `until` returns True, the worker ends, or `seconds` have passed."""
         with self.changed:
             self.changed.wait_for(lambda: until() or self.has_ended, seconds)
 
     def sleep(self, seconds: float) -> bool:
-        """Wait, and return whether the worker continues."""
+        """Wait for `seconds`, or until the worker ends. Return whether it continues."""
         self.wait(lambda: False, seconds)
         return not self.has_ended
 
@@ -137,30 +137,30 @@ class WorkerState:
         """Add the leases of a reply, and delay the next request by `wait_seconds`."""
         with self.changed:
             for lease in leases:
-                self.arrived.append(lease)
+                self.queued_leases.append(lease)
                 self.open_leases[lease.group, lease.attempt] = len(lease.seeds)
             self.free_slots = 0
             self.request_at = time.monotonic() + wait_seconds
             self.changed.notify_all()
 
     def queue_result(self, result: SampleResult) -> None:
-        """Queue a result for submission, unless its lease is lost."""
+        """Queue a result for submission; discard it if its lease is lost."""
         key = result.group, result.attempt
         with self.changed:
             if key not in self.open_leases:
                 return
             if result.finish_reason == "refused":
                 self.open_leases[key] = 1  # the controller rejects the whole group
-            self.unsent.append(result)
+            self.pending_results.append(result)
             self.changed.notify_all()
 
-    def acknowledge(self, result: SampleResult, receipt: ResultStatus) -> None:
-        """Remove a submitted result; drop its lease if the controller refused it."""
+    def acknowledge(self, result: SampleResult, status: ResultStatus) -> None:
+        """Remove a submitted result from the queue; drop its lease if the controller refused the result."""
         key = result.group, result.attempt
         with self.changed:
-            if result in self.unsent:  # False if the lease was lost meanwhile
-                self.unsent.remove(result)
-            if receipt in ("stale", "broken"):
+            if result in self.pending_results:  # False if the lease was lost meanwhile
+                self.pending_results.remove(result)
+            if status in ("stale", "broken"):
                 self.drop_leases([key])
             elif key in self.open_leases:
                 self.open_leases[key] -= 1
@@ -171,14 +171,21 @@ class WorkerState:
         """Drop leases; the engine aborts their completions."""
         with self.changed:
             dropped = {key for key in keys if self.open_leases.pop(key, None) is not None}
-            self.arrived = deque(lease for lease in self.arrived if (lease.group, lease.attempt) not in dropped)
-            self.unsent = deque(result for result in self.unsent if (result.group, result.attempt) not in dropped)
-            self.lost |= dropped
+            self.queued_leases = deque(
+                lease for lease in self.queued_leases if (lease.group, lease.attempt) not in dropped
+            )
+            self.pending_results = deque(
+                result for result in self.pending_results if (result.group, result.attempt) not in dropped
+            )
+            self.lost_leases |= dropped
             self.changed.notify_all()
 
 
 class ControllerThreads:
-    """The three threads of a worker. cache_use: returns the used share of the engine's KV cache."""
+    """The three threads of a worker that call the controller.
+
+    cache_use: returns the used share of the engine's KV cache
+    """
 
     def __init__(
         self,
@@ -198,7 +205,7 @@ class ControllerThreads:
         self._beat_seconds = beat_seconds
         self._cache_use = cache_use
         self._retry = RetryPolicy(retry_timeout_seconds, state.sleep)
-        self._confirmed_failures = 0  # failed calls when the run's weights were last confirmed
+        self._confirmed_failures = 0  # value of `n_failures` at the last confirmation that the weights are current
         self._threads = [
             threading.Thread(target=self._run_guarded, args=(loop,), name=f"worker-{loop.__name__}", daemon=True)
             for loop in (self._exchange_leases, self._fetch_weights, self._send_heartbeat)
@@ -209,20 +216,20 @@ class ControllerThreads:
             thread.start()
 
     def drain(self, seconds: float) -> None:
-        """Submit finished completions and release the other leases, within about `seconds`.
+        """Submit finished completions and release all other leases, within about `seconds`.
 
-        The thread that long-polls for weights may outlive this call.
+        A long poll for weights may still run after this call.
         """
         until = time.monotonic() + seconds
         self._threads[0].join(seconds / 2)
         if self._state.run_ended:
             return
         try:
-            while self._state.unsent and time.monotonic() < until:
+            while self._state.pending_results and time.monotonic() < until:
                 self._send_results()
             self._controller.release(ReleaseRequest(self._name))
         except ControllerUnreachable as error:
-            log.info("leases not released: %s", error)
+            log.info("cannot release the leases, which will expire: %s", error)
 
     def _run_guarded(self, loop: Callable[[], None]) -> None:
         try:
@@ -234,28 +241,28 @@ class ControllerThreads:
     def _exchange_leases(self) -> None:
         """Submit results, then request leases if the engine has free slots."""
         state = self._state
-        state.wait(lambda: bool(state.unsent or state.free_slots))
-        if state.unsent:
+        state.wait(lambda: bool(state.pending_results or state.free_slots))
+        if state.pending_results:
             self._retry.call_with_retries(self._send_results)
         if state.free_slots and not state.has_ended:
             self._retry.call_with_retries(self._request_leases)
 
     def _send_results(self) -> None:
         with self._state.changed:
-            results = tuple(islice(self._state.unsent, _MAX_RESULTS_PER_MESSAGE))
-        receipts = self._controller.submit_results(SubmitRequest(self._name, results))
-        for result, receipt in zip(results, receipts, strict=True):
-            self._state.acknowledge(result, receipt)
+            results = tuple(islice(self._state.pending_results, _MAX_RESULTS_PER_MESSAGE))
+        statuses = self._controller.submit_results(SubmitRequest(self._name, results))
+        for result, status in zip(results, statuses, strict=True):
+            self._state.acknowledge(result, status)
 
     def _request_leases(self) -> None:
         state = self._state
         with state.changed:
             # Unsent results occupy slots, to bound memory while the controller is unreachable.
-            slots, loaded_version = state.free_slots - len(state.unsent), state.loaded_version
+            slots, loaded_version = state.free_slots - len(state.pending_results), state.loaded_version
         if slots <= 0:
             return
         if not self._has_current_weights():
-            state.accept_leases((), _RETRY_SECONDS)  # the other thread fetches them
+            state.accept_leases((), _RETRY_SECONDS)  # `_fetch_weights` fetches them in its own thread
             return
         response = self._controller.request_leases(LeaseRequest(self._name, loaded_version, slots))
         if response.run_ended:
@@ -263,7 +270,7 @@ class ControllerThreads:
         state.accept_leases(response.leases, response.wait_seconds)
 
     def _fetch_weights(self) -> None:
-        """Fetch the newest weights while the engine continues, and wait until it has loaded them."""
+        """Fetch the newest weights, and wait until the engine has loaded them. It samples meanwhile."""
         state = self._state
         before = state.manifest
         manifest = self._retry.call_with_retries(self._wait_for_newer_manifest)
@@ -281,25 +288,25 @@ class ControllerThreads:
                 failures += 1
                 if failures > _MAX_FAILURES:
                     raise
-                log.info("%s; requesting newer ones", error)
+                log.info("%s; requesting newer weights", error)
             state.sleep(_RETRY_SECONDS)
             manifest = self._retry.call_with_retries(self._wait_for_newer_manifest)
         if manifest is not None and not state.has_ended:
             with state.changed:
-                state.fetched = manifest, weights
+                state.fetched_weights = manifest, weights
                 state.changed.notify_all()
             state.wait(lambda: state.manifest is not before)
 
     def _wait_for_newer_manifest(self) -> WeightManifest | None:
-        """Return the newest manifest if the engine lacks its weights; None after a long poll without newer ones."""
+        """Long-poll for the newest manifest, and return it; None if the engine has its weights."""
         if self._has_current_weights():
             return self._controller.wait_for_weights(self._state.loaded_version, _POLL_SECONDS)
         return self._controller.wait_for_weights(-1, _POLL_SECONDS)
 
     def _has_current_weights(self) -> bool:
-        """Return whether the loaded weights are still the run's; True without a request if no call has failed.
+        """Return whether the loaded weights are those of the run. Sends a request only after a failed call.
 
-        After a failure, the run may have resumed at an earlier step, so the same version number has other weights.
+        After a failure, the run may have resumed at an earlier step and reused version numbers for other weights.
         """
         failures = self._retry.n_failures
         if failures == self._confirmed_failures:

@@ -31,14 +31,14 @@ class ControllerSettings:
     total_steps                  batches in the whole run
     max_tokens                   initial length limit of completions
     max_staleness                maximum difference between the version that trains on a group and its start version
-    max_running_groups           maximum number of groups sampled at once; 0: bounded only by max_staleness
+    max_running_groups           maximum number of groups in sampling; 0: bounded only by max_staleness
     online_filter                whether groups without a learning signal are rejected and replaced
-    max_rounds                   maximum rounds of rejected groups for a batch; in the last, it may be partial
+    max_rounds                   maximum rounds of rejected groups; in the last round, the batch may be partial
     count_truncated_rewards      whether rewards of truncated completions count
     process_supervision          whether advantages come from the rewards of steps, not of whole completions
-    worker_timeout_seconds       silence after which a worker is dead
-    min_lease_seconds            lower bound of the time in which a lease must make progress
-    weight_load_timeout_seconds  time to load published weights, in which leases need not make progress
+    worker_timeout_seconds       time without a call after which a worker counts as dead
+    min_lease_seconds            minimum time without progress after which a lease expires
+    weight_load_timeout_seconds  time after a publication in which workers may load weights and leases do not expire
     vocab_size                   upper bound (exclusive) of token ids
     """
 
@@ -62,12 +62,12 @@ class ControllerSettings:
 def select_next_batch(
     groups: Groups, settings: ControllerSettings, *, is_complete: bool = False
 ) -> list[OpenGroup] | None:
-    """Return the groups of the next batch; None if they are not ready.
+    """Return the groups of the next batch; None if more groups must be ready first.
 
     is_complete: whether no further groups will arrive
 
-    Empty if max_rounds rounds of groups had no signal, or no reward is known. Callers must not record an empty batch,
-    since it would end the run again at every resumption.
+    Empty if max_rounds rounds of groups had no signal, or no reward is known. Callers must not journal an empty batch:
+    it ends the run, and a replay of it would end every resumed run, too.
     """
     max_rejected = settings.max_rounds * settings.prompts_per_batch
     if (is_complete or groups.n_rejected >= max_rejected) and not groups.list_groups_in_state(GroupState.READY):
@@ -83,15 +83,15 @@ def select_next_batch(
 
 
 def find_rejection_reason(group: OpenGroup, signal: str, settings: ControllerSettings) -> str:
-    """Return why a scored group with this signal (`classify_group`) is rejected; "" if it is trainable."""
+    """Return the reason to reject a scored group with this signal of `classify_group`; "" if it is trainable."""
     return signal if not group.results or (settings.online_filter and signal != "some") else ""
 
 
 def classify_group(group: OpenGroup, settings: ControllerSettings) -> str:
-    """Return a scored group's signal (train.rollouts.groups.classify_signal); "lost" if it has no completions."""
+    """Classify a scored group's signal as `classify_signal` does; "lost" if it has no completions."""
     if not group.results:
         return "lost"
-    step_rewards = group.step_rewards() if settings.process_supervision else ()
+    step_rewards = group.list_step_rewards() if settings.process_supervision else ()
     return classify_signal(
         group.compute_task_rewards(), count_truncated=settings.count_truncated_rewards, step_rewards=step_rewards
     )
@@ -105,22 +105,22 @@ def has_no_known_reward(group: OpenGroup) -> bool:
 class WorkerLoad:
     """The load of a worker that waits for groups.
 
-    load              number of its leased groups
-    free_group_slots  number of further groups for which it has slots
+    n_leases          number of its leased groups
+    free_group_slots  number of further groups that fit into its free slots
     capacity          number of further groups that the staleness bound allows for its weights
     """
 
-    load: int
+    n_leases: int
     free_group_slots: int
     capacity: int
 
 
 def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_groups: int) -> int:
-    """Return the number of groups, of `max_groups`, that least-loaded assignment gives a worker.
+    """Assign `max_groups` groups to the least loaded workers, and return the number that worker `name` gets.
 
-    Filling the first worker to request would leave others idle, and a step ends with its slowest worker.
+    If the first worker to request got all groups, others would be idle, and a step ends with its slowest worker.
     """
-    heap = [(waiting.load, other != name, other) for other, waiting in loads.items() if waiting.free_group_slots]
+    heap = [(waiting.n_leases, other != name, other) for other, waiting in loads.items() if waiting.free_group_slots]
     heapq.heapify(heap)
     assigned: dict[str, int] = {}
     for n_assigned in range(max_groups):
@@ -140,10 +140,10 @@ def count_groups_for_worker(loads: Mapping[str, WorkerLoad], name: str, max_grou
 class JournaledGroups:
     """The groups with a write-ahead journal: each event is recorded before it changes the groups.
 
-    Callers hold the controller's lock, except in `sync` and `replay_batch`.
+    Callers hold the controller's lock, except for `sync` and `replay_batch`.
 
     recorder                  the journal, open for writing, or NullJournal()
-    step                      steps that the trainer had completed at the start: those of the checkpoint, or 0
+    step                      last completed step: the checkpoint's, or 0
     position                  position in the data of the first prompt, unless the journal has a later one
     groups                    changed only by methods of this class
     first_unrecorded_version  version of the first batch that was not in the journal at the start
@@ -157,7 +157,7 @@ class JournaledGroups:
         self._recorded: Iterator[tuple[int, list[Group]]] = iter(())
         for event in recorder.read_history():
             self.groups.apply(event)
-        if self.groups.batches_taken < step:  # batches were taken without this journal
+        if self.groups.batches_taken < step:  # the journal lacks batches, for example because it was deleted
             first = max(self.groups.next_group, position)
             self.groups.apply(events.SegmentStarted(step, first, max(self.groups.next_position, position)))
         elif self.groups.next_group == 0:
@@ -188,16 +188,16 @@ class JournaledGroups:
         self._begin_segment()
 
     def rewind_to(self, position: int) -> None:
-        """Move the position of the next new group back. Raises RolloutError."""
+        """Move the position of the next new group back to `position`. Raises RolloutError."""
         self.append(events.SegmentStarted(self.groups.batches_taken, self.groups.next_group, position))
 
     def replay_batch(self, version: int) -> list[Group]:
-        """Return the groups of a batch that was in the journal at the start: each once, in order."""
+        """Return a batch that was in the journal at the start. Call once for each version, in order."""
         recorded, groups = next(self._recorded, (-1, []))
         if recorded != version:
-            raise ValueError(f"the batch of version {version} was replayed before")
+            raise ValueError(f"the batch of version {version} was already replayed")
         if version + 1 == self.first_unrecorded_version:
-            self._recorded = iter(())  # the next segment is being written
+            self._recorded = iter(())  # stop before the segment that this process writes
         return groups
 
     def sync(self) -> None:
@@ -228,11 +228,11 @@ def _translate_write_errors() -> Iterator[None]:
         ) from error
 
 
-_IDLE_WINDOW_SECONDS = 2.0  # time after a request during which a worker with free slots counts as waiting
+_IDLE_WINDOW_SECONDS = 2.0  # a worker with free slots counts as waiting for so long after its last request
 
 
 class PromptSource(Protocol):
-    """The prompt dataset of a run (train/rollouts/prompt_dataset.py)."""
+    """The part of PromptDataset (train/rollouts/prompt_dataset.py) that the dispatcher uses."""
 
     def get_prompt(self, position: int) -> TrainingPrompt: ...
 
@@ -260,7 +260,7 @@ class Dispatcher:
         self._open: dict[int, TrainingPrompt] = {}
 
     def compute_capacity(self, loaded_version: int) -> int:
-        """Return the number of further groups for workers with these weights."""
+        """Return the number of further groups that workers with these weights may get."""
         groups, settings = self._record.groups, self._settings
         capacity = groups.compute_capacity(
             loaded_version,
@@ -273,7 +273,7 @@ class Dispatcher:
         return max(0, capacity)
 
     def list_waiting_workers(self, now: float) -> Mapping[str, WorkerLoad]:
-        """Return the load of each worker that waits for groups."""
+        """Return the loads of the workers that wait for groups, by name."""
         return {
             name: WorkerLoad(worker.n_leases, worker.free_group_slots, self.compute_capacity(worker.loaded_version))
             for name, worker in self._leases.workers.items()
@@ -283,7 +283,7 @@ class Dispatcher:
         }
 
     def dispatch(self, worker: str, loaded_version: int, now: float) -> Lease:
-        """Lease the next group to a worker with these weights. Raises RolloutError if the journal fails."""
+        """Lease the next group to a worker with these weights. Raises RolloutError if the journal cannot be written."""
         pending, settings = self._record.groups.peek_next_group(), self._settings
         prompt = self._prompts.get_prompt(pending.position)
         self._record.append(
@@ -316,5 +316,5 @@ class Dispatcher:
         return replace(prompt.task, max_tokens=group.dispatched.max_tokens)
 
     def discard(self, group: int) -> None:
-        """Free the prompt of a group that expects no more completions."""
+        """Free the prompt of a group that will get no more completions."""
         self._open.pop(group, None)

@@ -20,9 +20,9 @@ from train.sampling.text import restore_continuation_text, truncate_at_stop
 
 log = logging.getLogger(__name__)
 
-_MAX_WAITING = 64  # prompts queued for workers
-_MAX_LOSSES = 3  # of a sample
-_WARNING_SECONDS = 60.0  # between warnings that no worker requests samples
+_MAX_WAITING = 64  # maximum number of queued prompts
+_MAX_LOSSES = 3  # lost leases after which a sample fails
+_WARNING_SECONDS = 60.0  # interval of warnings while no worker requests samples
 
 _FinishedSamples = deque[tuple[int, SampledCompletion | ValueError]]
 
@@ -41,7 +41,7 @@ class _Sample:
 
 
 class EvaluationQueue:
-    """The unfinished samples. Callers hold the controller's lock."""
+    """The unfinished samples of an evaluation, queued or leased. Callers hold the controller's lock."""
 
     def __init__(self, vocab_size: int) -> None:
         self.waiting: deque[int] = deque()
@@ -85,7 +85,7 @@ class EvaluationQueue:
     def accept(
         self, result: SampleResult, newest_version: int, decode: Callable[[Sequence[int]], str]
     ) -> tuple[ResultStatus, str]:
-        """Accept a result; return its receipt, and the reason if it is invalid ("broken")."""
+        """Accept or refuse a result. Return its status and, if that is "broken", the reason."""
         sample = self._samples.get(result.group)
         if sample is None or sample.attempt != result.attempt or result.group in self.waiting:
             return "stale", ""
@@ -105,7 +105,7 @@ class ControllerSampler:
     changed          the controller's lock, notified after every change
     check            raises the error that ended the run, if any
     encode           returns the token ids of a prompt
-    timeout_seconds  `sample` fails if no sample finishes for this long
+    timeout_seconds  maximum time between finished samples, after which `sample` fails
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class ControllerSampler:
         return len(self._queue.waiting) < _MAX_WAITING
 
     def _add(self, index: int, seeded: SeededPrompt, params: SamplingParams, done: _FinishedSamples) -> list[int]:
-        """Queue a sample. Return a list with only its number, or an empty list if its prompt cannot be encoded."""
+        """Queue a sample, and return its number in a list; an empty list if its prompt cannot be encoded."""
         prompt, seed = seeded
         try:
             ids = tuple(self._encode(prompt))
@@ -184,7 +184,7 @@ class ControllerSampler:
                     )
                 if now - warned > _WARNING_SECONDS:
                     warned = now
-                    log.warning("%d samples wait for workers with the newest weights", len(self._queue.waiting))
+                    log.warning("%d samples still wait for workers with the newest weights", len(self._queue.waiting))
                 self._changed.wait(min(1.0, self._timeout_seconds))
 
 
@@ -192,7 +192,7 @@ def _decode_result(
     sample: _Sample, result: SampleResult, decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion | ValueError:
     if result.finish_reason == "refused":
-        return ValueError("the engine cannot take this prompt")
+        return ValueError("the engine refused this prompt; see the worker's log")
     tokens = tuple(unpack_tokens(result.tokens))
     completion = SampledCompletion(
         text=truncate_at_stop(decode(tokens), sample.sampling_params.stop),

@@ -10,7 +10,7 @@ from train.asynchronous.messages import SampleResult
 
 
 class PendingGroup(Struct, frozen=True, array_like=True):
-    """A lost group, to be dispatched again with this attempt."""
+    """A lost group, to be dispatched again as this attempt."""
 
     group: int
     attempt: int
@@ -71,7 +71,11 @@ class ResultReceived(Struct, frozen=True, array_like=True, tag="answered"):
 
 
 class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
-    """The score of a completion. value: None if the reward is unknown; parts and steps: as in Rollout."""
+    """The score of a completion.
+
+    reward                           None if unknown
+    reward_components, step_rewards  as in Rollout
+    """
 
     group: int
     attempt: int
@@ -84,7 +88,10 @@ class ResultScored(Struct, frozen=True, array_like=True, tag="scored"):
 
 
 class GroupAccepted(Struct, frozen=True, array_like=True, tag="accepted"):
-    """The acceptance of a group as trainable, once all completions are scored. signal: see `classify_group_signal`."""
+    """The acceptance of a group as trainable, after all its completions are scored.
+
+    signal: as `classify_group_signal` returns it
+    """
 
     group: int
     attempt: int
@@ -99,13 +106,13 @@ class GroupRejected(Struct, frozen=True, array_like=True, tag="rejected"):
     signal: str
 
 
-RELEASED_REASON = "given back"  # by a worker that shuts down; does not count as a loss of the group
+RELEASED_REASON = "given back"  # of a lease released by a worker; does not count as a loss of the group
 
 
 class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
     """The end of a lease before all completions arrived.
 
-    pending_group: the group's next dispatch; None if it keeps the completions it has
+    pending_group: the group's next attempt; None if there is none, and the group keeps the completions it has
     """
 
     group: int

@@ -5,8 +5,8 @@
        +- lost --+                      +-> rejected
 
 A lost group waits for its next attempt, with the same prompt and seeds, and a new start version. A group lost for the
-second time keeps only the completions it has; for the learner, missing ones equal unknown rewards. Used and rejected
-groups are dropped.
+second time keeps the completions it has; the learner treats missing ones as completions with unknown rewards. Used and
+rejected groups are dropped.
 """
 
 import math
@@ -47,8 +47,8 @@ class OpenGroup:
         truncated = [received.result.finish_reason == "length" for _, received in sorted(self.results.items())]
         return list(zip(rewards, truncated, strict=True))
 
-    def step_rewards(self) -> list[list[float]]:
-        """Return the step rewards of each completion."""
+    def list_step_rewards(self) -> list[list[float]]:
+        """Return each completion's step rewards."""
         return [[value for _, value in self.scores[number].step_rewards] for number in sorted(self.results)]
 
     def build_rollouts(self) -> Group:
@@ -87,13 +87,13 @@ MAX_TIMES_LOST = 2
 
 
 class Groups:
-    """All groups of a run that are neither used nor rejected.
+    """The groups of a run that are neither used nor rejected.
 
-    open           groups by number, without lost groups that wait for another dispatch
-    waiting        lost groups, the oldest first
+    open           groups by number, except lost groups that wait for their next attempt
+    waiting        these lost groups, by number
     batches_taken  number of batches taken
     next_group     number of the next new group
-    next_position  position in the data of its prompt
+    next_position  position in the data of that group's prompt
     signal_counts  groups accepted or rejected since the last batch, by signal
     n_rejected     groups rejected since the last batch or resumption
     """
@@ -108,8 +108,8 @@ class Groups:
         self.n_rejected = 0
 
     def compute_capacity(self, loaded_version: int, *, prompts: int, max_staleness: int, steps: int) -> int:
-        """Return the number of further groups for a worker with this version; see staleness.dispatch_capacity."""
-        return staleness.dispatch_capacity(
+        """Return the result of `staleness.compute_dispatch_capacity` for a worker with this version."""
+        return staleness.compute_dispatch_capacity(
             loaded_version, self.batches_taken, len(self.open), prompts=prompts, staleness=max_staleness, steps=steps
         )
 
@@ -120,7 +120,7 @@ class Groups:
         return PendingGroup(self.next_group, 0, self.next_position, 0)
 
     def select_batch(self, *, prompts: int, max_staleness: int, allow_partial: bool) -> list[int] | None:
-        """Return the numbers of the groups of the next batch, or None; see staleness.select_batch."""
+        """Return the group numbers that `staleness.select_batch` selects for the next batch, or None."""
         return staleness.select_batch(
             self.batches_taken,
             [
@@ -135,13 +135,13 @@ class Groups:
         )
 
     def build_segment_header(self) -> events.SegmentStarted:
-        """Return the first event of a segment of the journal that begins now."""
+        """Return the first event of a new segment of the journal."""
         return events.SegmentStarted(
             self.batches_taken, self.next_group, self.next_position, tuple(self.waiting.values())
         )
 
     def build_open_events(self) -> Iterator[Event]:
-        """Yield the events that restore the open groups, without their acceptance."""
+        """Yield the events that restore the open groups, without GroupAccepted events."""
         for group in self.open.values():
             yield group.dispatched
             yield from group.results.values()
@@ -152,14 +152,14 @@ class Groups:
         return sum(group.state is GroupState.LEASED for group in self.open.values())
 
     def build_resumption_event(self, step: int) -> events.RunResumed:
-        """Return the event of a resumption, which loses the groups being sampled."""
+        """Return the event of a resumption, which puts leased groups back into the queue."""
         leased = self.list_groups_in_state(GroupState.LEASED)
         return events.RunResumed(
             step, tuple(_create_next_attempt(group.dispatched, n_lost=group.dispatched.n_lost) for group in leased)
         )
 
     def build_lease_lost_event(self, number: int, attempt: int, reason: str) -> events.LeaseLost | None:
-        """Return the event of a lease that ended early; None if all completions have arrived."""
+        """Return the event of a lost lease; None if the group is not leased in this attempt."""
         group = self._find_group(number, attempt)
         if group is None or group.state is not GroupState.LEASED:
             return None
@@ -207,7 +207,7 @@ class Groups:
         return group if group is not None and group.dispatched.attempt == attempt else None
 
     def _start_segment(self, header: events.SegmentStarted) -> None:
-        if header.batches_taken != self.batches_taken:  # batches were taken without this journal: open groups are lost
+        if header.batches_taken != self.batches_taken:  # the journal lacks batches, so open groups are lost
             self.open.clear()
             self.signal_counts.clear()
             self.n_rejected = 0
@@ -219,7 +219,7 @@ class Groups:
         for pending in resumed.pending_groups:
             self.open.pop(pending.group, None)
             self.waiting[pending.group] = pending
-        # Otherwise a run that ended without a learning signal would end again immediately.
+        # Otherwise a run that ended because no group had a signal would end again immediately.
         self.signal_counts.clear()
         self.n_rejected = 0
 
@@ -259,5 +259,5 @@ def _create_next_attempt(dispatched: GroupDispatched, *, n_lost: int) -> Pending
 
 
 def _advance(group: OpenGroup) -> None:
-    """Advance a group with all its completions: to scored if they are, else to finished."""
+    """Move a group without outstanding completions to SCORED if all have scores, else to FINISHED."""
     group.state = GroupState.SCORED if len(group.scores) == len(group.results) else GroupState.FINISHED

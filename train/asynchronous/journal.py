@@ -33,7 +33,7 @@ FOLDER = "journal"  # subfolder of a run
 _SUFFIX = ".frames"
 _DIGEST_BYTES = 8
 _HEAD_BYTES = 4 + _DIGEST_BYTES
-_MAX_FINDINGS = 5  # in one message
+_MAX_FINDINGS = 5  # maximum number of findings in an error message
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
@@ -50,7 +50,7 @@ class NullJournal:
     """A journal that records nothing, and the interface of journals."""
 
     def read_history(self) -> Iterable[Event]:
-        """Return all events, of this process and of earlier ones. Raises CheckpointError if the journal is damaged."""
+        """Return all events, also of earlier processes. Raises CheckpointError if the journal is damaged."""
         return ()
 
     def append(self, event: Event) -> None:
@@ -69,8 +69,8 @@ class NullJournal:
         pass
 
 
-class GroupsOfCheckpoint(NullJournal):
-    """The open groups of a checkpoint as a journal; see `Controller.export_open_groups`."""
+class CheckpointJournal(NullJournal):
+    """A journal whose history is the open groups of a checkpoint; see `Controller.export_open_groups`."""
 
     def __init__(self, groups: Iterable[Event]) -> None:
         self._groups = groups
@@ -168,7 +168,7 @@ class RunJournal(NullJournal):
 def repair(folder: Path) -> None:
     """Truncate the journal at a torn frame, and remove the segments after it.
 
-    Raises CheckpointError if batches were recorded after the torn frame, since they would be lost.
+    Raises CheckpointError if a batch was recorded after the torn frame, since it would be lost.
     """
     segments = list(_list_segments(folder).values())
     for number, path in enumerate(segments):
@@ -178,7 +178,7 @@ def repair(folder: Path) -> None:
         later = segments[number + 1 :]
         if any(isinstance(event, events.BatchTaken) for after in later for event, _ in _read_frames(after)):
             raise CheckpointError(
-                f"{path}: damaged at byte {valid}, and later batches cannot be repeated without it. Restore the file "
+                f"{path}: damaged at byte {valid}, and later batches cannot be replayed without it. Restore the file "
                 "from a copy, or delete the folder to continue from the newest checkpoint without a journal."
             )
         with path.open("r+b") as file:
@@ -194,7 +194,7 @@ def read_events(folder: Path) -> Iterator[Event]:
     """Yield all events of a journal, up to a torn frame at its end. Raises CheckpointError if it is damaged."""
     segments = list(_list_segments(folder).values())
     for path in segments:
-        end, size = 0, path.stat().st_size  # before reading: the caller may prune the file
+        end, size = 0, path.stat().st_size  # measured now, because the caller may prune the file during iteration
         for event, end_of_frame in _read_frames(path):
             end = end_of_frame
             yield event
@@ -254,7 +254,7 @@ def _read_frames(path: Path) -> Iterator[tuple[Event, int]]:
 
 @dataclass(slots=True)
 class JournalAudit:
-    """The result of an audit for groups lost or trained on twice, and for tokens beyond the staleness bound.
+    """The result of an audit, which finds groups lost or trained on twice, and tokens beyond the staleness bound.
 
     n_batches         batches trained on
     n_used            groups trained on
@@ -275,11 +275,11 @@ class JournalAudit:
 def audit_journal(event_log: Iterable[Event], *, staleness: int) -> JournalAudit:
     """Check the events of a journal against each other and the staleness bound."""
     audit, groups = JournalAudit(), Groups()
-    ends: dict[int, str] = {}  # description of each group's end
-    last_dispatch: dict[int, events.GroupDispatched] = {}  # of each group
-    group_of: dict[int, int] = {}  # by position
+    ends: dict[int, str] = {}  # by group: how it ended, for messages
+    last_dispatch: dict[int, events.GroupDispatched] = {}  # by group
+    group_by_position: dict[int, int] = {}
     partial: set[int] = set()  # groups lost too often, which keep the completions they have
-    first_retained = -1  # groups below this number may have been dispatched in a pruned segment
+    first_retained = -1  # groups with lower numbers may have been dispatched in a pruned segment
 
     def check_staleness(name: str, sampled: int, version: int) -> None:
         audit.max_staleness = max(audit.max_staleness, version - sampled)
@@ -296,7 +296,7 @@ def audit_journal(event_log: Iterable[Event], *, staleness: int) -> JournalAudit
                 audit.findings += [f"group {number} was never dispatched, but a later one was" for number in skipped]
                 if event.group in ends:
                     audit.findings.append(f"group {event.group} was dispatched after it was {ends[event.group]}")
-                audit.findings += _find_dispatch_faults(event, last_dispatch.get(event.group), group_of)
+                audit.findings += _find_dispatch_faults(event, last_dispatch.get(event.group), group_by_position)
                 last_dispatch[event.group] = event
             case events.LeaseLost() if event.pending_group is None:
                 partial.add(event.group)
@@ -331,15 +331,15 @@ def audit_journal(event_log: Iterable[Event], *, staleness: int) -> JournalAudit
 
 
 def _find_dispatch_faults(
-    event: events.GroupDispatched, before: events.GroupDispatched | None, group_of: dict[int, int]
+    event: events.GroupDispatched, previous: events.GroupDispatched | None, group_by_position: dict[int, int]
 ) -> Iterator[str]:
     name = f"group {event.group}"
-    if before is not None and event.attempt <= before.attempt:
-        yield f"{name} was dispatched as attempt {event.attempt} after attempt {before.attempt}"
-    if before is not None and event.position != before.position:
-        yield f"{name} was dispatched with position {before.position}, then with {event.position}"
-    if group_of.setdefault(event.position, event.group) != event.group:
-        yield f"position {event.position} was dispatched as group {group_of[event.position]} and as {name}"
+    if previous is not None and event.attempt <= previous.attempt:
+        yield f"{name} was dispatched as attempt {event.attempt} after attempt {previous.attempt}"
+    if previous is not None and event.position != previous.position:
+        yield f"{name} was dispatched with position {previous.position}, then with {event.position}"
+    if group_by_position.setdefault(event.position, event.group) != event.group:
+        yield f"position {event.position} was dispatched as group {group_by_position[event.position]} and as {name}"
 
 
 def _find_use_faults(name: str, group: OpenGroup, attempt: int, start_version: int, *, partial: bool) -> Iterator[str]:
@@ -353,9 +353,9 @@ def _find_use_faults(name: str, group: OpenGroup, attempt: int, start_version: i
 
 
 def format_audit(run_folder: Path, *, staleness: int) -> Iterator[str]:
-    """Yield the lines of a report on a run's journal; none without a journal.
+    """Audit a run's journal, and yield the lines of a report; none without a journal.
 
-    staleness: the bound, in versions
+    staleness: the bound on staleness, in versions
 
     Raises CheckpointError if the journal is damaged, or the audit has findings.
     """
@@ -364,16 +364,13 @@ def format_audit(run_folder: Path, *, staleness: int) -> Iterator[str]:
         raise CheckpointError(
             f"the journal of {run_folder} has {len(audit.findings)} faults: "
             f"{'; '.join(audit.findings[:_MAX_FINDINGS])}. If a file of {run_folder / FOLDER} was removed or replaced, "
-            "restore it from a copy; otherwise, please report this."
+            "restore it from a copy; otherwise, report this as a defect of curate."
         )
     if not audit.n_batches:
         return
     rejected = ", ".join(f"{reason} {n:,}" for reason, n in sorted(audit.rejection_counts.items())) or "none"
     yield (
-        f"journal    {audit.n_batches:,} batches of {audit.n_used:,} groups, none of them twice; rejected: {rejected}; "
-        f"open at the end: {audit.n_open:,}"
+        f"journal    {audit.n_batches:,} batches, {audit.n_used:,} groups, none trained on twice; "
+        f"rejected: {rejected}; open at the end: {audit.n_open:,}"
     )
-    yield (
-        f"staleness  the oldest token was trained on {audit.max_staleness} updates after its weights; "
-        f"allowed: {staleness}"
-    )
+    yield f"staleness  maximum {audit.max_staleness} versions; the bound is {staleness}"

@@ -2,10 +2,11 @@
 
 A lease lasts three times the 99th percentile of recent completion times, at least `min_seconds`. Each completion renews
 it, and so does each heartbeat that names it while the worker samples. So long completions keep their lease, while a
-hung engine in a live process loses it. A worker that sends nothing for `silent_seconds` is dead. A lease that
-heartbeats omit for as long expires, too: the reply with it was lost.
+hung engine in a live process loses it. A worker that sends nothing for `silent_seconds` is dead. A lease that no
+heartbeat names for `silent_seconds` expires, too, because the worker never received it.
 
-Workers hold the run's token, so they are trusted; but an invalid result must neither end the run nor be trained on.
+Workers hold the run's token, so they are trusted. Results are still validated: an invalid one must neither end the run
+nor be trained on.
 """
 
 import math
@@ -19,24 +20,24 @@ from train.asynchronous.messages import LeaseKey, Reason, SampleResult, unpack_l
 
 _EXPIRY_INTERVAL_SECONDS = 0.25
 _STALL_SECONDS = 5.0  # a longer pause of this process is excluded from all deadlines
-_MAX_MEASURED = 1000  # latest completions, whose times determine the duration of leases
-_UPDATE_INTERVAL = 20  # completions between updates of that duration
+_MAX_MEASURED = 1000  # number of the latest completions whose times determine the duration of leases
+_UPDATE_INTERVAL = 20  # number of completions between updates of the duration
 _DURATION_FACTOR = 3.0
-_LOGPROB_TOLERANCE = 1e-3  # rounding can raise log-probabilities this much above 0
+_LOGPROB_TOLERANCE = 1e-3  # rounding errors can raise log-probabilities above 0, up to this
 _FINISH_REASONS = ("stop", "length", "refused")
 
 
 @dataclass(slots=True)
 class WorkerInfo:
-    """The controller's record of a worker. Times are in seconds, on the controller's clock.
+    """The controller's record of a worker. Times are in seconds of the controller's clock.
 
     last_seen          time of its last call
     last_heartbeat     time of its last heartbeat
     loaded_version     version of its weights
     n_leases           leases that it holds
     n_invalid_results  invalid results that it sent
-    free_group_slots   group slots free at its last request, minus groups leased since
-    last_request       time of that request
+    free_group_slots   groups that fit into the slots free at its last request, minus groups leased since
+    last_request       time of its last request for leases
     unknown_version    reported version that this run has not published; -1 if none
     """
 
@@ -57,7 +58,7 @@ class WorkerInfo:
 class _Lease:
     worker: str
     granted_at: float
-    last_named: float  # time of the last heartbeat that named it
+    last_named: float  # time of the last heartbeat with this lease
     seconds: float
     expires_at: float
 
@@ -85,19 +86,19 @@ class LeaseTable:
         self._checked_at = now
 
     def touch(self, name: str, now: float) -> WorkerInfo:
-        """Record a call of the worker."""
+        """Record the time of a worker's call, and return the worker's record."""
         worker = self.workers.setdefault(name, WorkerInfo(now, now))
         worker.last_seen = now
         return worker
 
     def grant(self, key: LeaseKey, worker: str, now: float) -> float:
-        """Grant a lease, and return the seconds without progress after which it expires."""
+        """Grant a lease, and return its duration: it expires after so many seconds without progress."""
         self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
         self.touch(worker, now).n_leases += 1
         return self._seconds
 
     def release(self, name: str, keys: Collection[LeaseKey] | None) -> list[EndedLease]:
-        """End and return these leases of the worker; None: all of its leases, and remove the worker."""
+        """End these leases of the worker, and return them. With None, end all of its leases and remove the worker."""
         candidates = list(self._leases) if keys is None else keys
         ended = [EndedLease(key, name, RELEASED_REASON) for key in candidates if self.find_holder(key) == name]
         for each in ended:
@@ -107,7 +108,7 @@ class LeaseTable:
         return ended
 
     def renew(self, key: LeaseKey, now: float) -> None:
-        """Renew a lease after a completion arrived."""
+        """Renew a lease because a completion arrived."""
         if lease := self._leases.get(key):
             lease.expires_at = now + lease.seconds
             self._completion_seconds.append(now - lease.granted_at)
@@ -174,15 +175,17 @@ class LeaseTable:
                 worker.last_seen = min(now, worker.last_seen + stall)
             for lease in self._leases.values():
                 lease.expires_at += stall
-                lease.last_named = min(now, lease.last_named + stall)  # the last heartbeat may predate the lease
+                lease.last_named = min(now, lease.last_named + stall)
 
 
 @dataclass(frozen=True, slots=True)
 class ResultConstraints:
     """Constraints on a valid sample result.
 
-    start_version      lower bound of the version of each token
-    newest_version     upper bound
+    completions        number of completions in the group
+    start_version      minimum version of each token
+    newest_version     maximum version of each token
+    vocab_size         upper bound (exclusive) of token ids
     requires_logprobs  whether each token must have a log-probability
     """
 
@@ -195,7 +198,7 @@ class ResultConstraints:
 
 
 class ResultFault(NamedTuple):
-    """A fault of an invalid result: the reason for a lease verdict, and a detail for the log."""
+    """A fault of an invalid result, as the reason of a lease verdict and as a detail for the log."""
 
     reason: Reason
     detail: str
@@ -205,15 +208,15 @@ def describe_fault(result: SampleResult, expected: ResultConstraints) -> str | N
     """Return the fault of a result as text; None if it is valid."""
     try:
         found = find_fault(result, expected)
-    except (TypeError, ValueError, AttributeError) as error:  # a worker in this process can send anything
+    except (TypeError, ValueError, AttributeError) as error:  # no decoder has checked an in-process worker's results
         return f"its fields are malformed ({error})"
     return None if found is None else found.detail
 
 
 def find_fault(result: SampleResult, expected: ResultConstraints) -> ResultFault | None:
-    """Return the first fault of a result with correctly typed fields; None if it is valid."""
+    """Return the first fault of a result, whose fields must have the declared types; None if it is valid."""
     if not 0 <= result.number < expected.completions:
-        return ResultFault("file", f"number {result.number} of a group of {expected.completions}")
+        return ResultFault("file", f"its sample number is {result.number}, but its group has {expected.completions}")
     if result.finish_reason not in _FINISH_REASONS:
         return ResultFault("file", f"unknown finish reason {result.finish_reason!r}")
     if result.finish_reason == "refused":
@@ -224,13 +227,13 @@ def find_fault(result: SampleResult, expected: ResultConstraints) -> ResultFault
     if len(tokens) > expected.max_tokens:
         return ResultFault("length", f"{len(tokens)} tokens; the limit is {expected.max_tokens}")
     if tokens and max(tokens) >= expected.vocab_size:
-        return ResultFault("tokens", f"token {max(tokens)} of a vocabulary of {expected.vocab_size}")
+        return ResultFault("tokens", f"token id {max(tokens)} is outside the vocabulary of {expected.vocab_size}")
     if len(logprobs) != (len(tokens) if expected.requires_logprobs else 0):
         return ResultFault("length", f"{len(tokens)} tokens and {len(logprobs)} log-probabilities")
-    if not math.isfinite(sum(logprobs)):  # finite only if all of them are
+    if not math.isfinite(sum(logprobs)):  # the sum is finite only if all of them are
         return ResultFault("logprobs", "a log-probability is not a finite number")
     if logprobs and max(logprobs) > _LOGPROB_TOLERANCE:
-        return ResultFault("logprobs", f"a log-probability of {max(logprobs):g}")
+        return ResultFault("logprobs", f"the log-probability {max(logprobs):g} is above 0")
     detail = _find_span_fault(result, len(tokens), expected)
     return None if detail is None else ResultFault("version", detail)
 
@@ -246,4 +249,4 @@ def _find_span_fault(result: SampleResult, n_tokens: int, expected: ResultConstr
                 f"{expected.start_version} to at most the newest, {expected.newest_version}"
             )
         covered, version = end, of_span
-    return None if covered == n_tokens else f"{n_tokens} tokens, but spans of versions for {covered}"
+    return None if covered == n_tokens else f"the spans of versions cover {covered} of {n_tokens} tokens"

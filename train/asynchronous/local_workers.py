@@ -22,13 +22,13 @@ _SHUTDOWN_SECONDS = 15.0
 
 
 class LocalWorkers:
-    """A worker process for every `tensor_parallel` GPUs, restarted when it exits.
+    """One worker process for every `tensor_parallel` GPUs, restarted after a failure.
 
-    url      of the controller
-    token    the run's token
+    url      URL of the controller
+    token    the run's token; None if it has none
     logs     folder for the output of the workers
     on_exit  called with the name of an exited worker, to end its leases
-    fail     called with the error after too many restarts
+    fail     called with the error after more restarts than `restarts_per_hour`, or if a restart fails
 
     Raises SamplerError if a GPU in the settings is not visible.
     """
@@ -98,7 +98,7 @@ class LocalWorkers:
                         self._restart(number)
         except ControllerUnreachable:
             return  # the run has stopped, and the trainer reports why
-        except Exception as error:  # otherwise the run would wait for workers that never start
+        except Exception as error:  # without this, the run would wait for a worker that never starts
             self._fail(SamplerError(f"a worker cannot be restarted: {error}"))
 
     def _restart(self, number: int) -> None:
@@ -110,8 +110,8 @@ class LocalWorkers:
             self._closing.set()
             self._fail(
                 SamplerError(
-                    f"{message}. Workers have ended more than {self._restarts.per_hour} times within an hour, which is "
-                    f"engine.restarts_per_hour. See {child.log}; the same command with --resume continues."
+                    f"{message}. Workers have ended more than engine.restarts_per_hour = {self._restarts.per_hour} "
+                    f"times within an hour. See {child.log}; the same command with --resume continues."
                 )
             )
             return

@@ -33,15 +33,15 @@ from train.rollouts.weight_sync import compare_samples, make_probe, publish
 from train.sampling.protocol import UpdatableSampler
 from train.weights.manifest import WeightManifest
 
-_WORKER = "trainer"  # the sampler's worker name
+_WORKER = "trainer"  # worker name under which the sampler takes leases
 
 
 class LockstepPipeline(Pipeline):
     """A pipeline with one sampler and a controller whose staleness bound is 0, or 1 in one-off.
 
-    controller  with the open groups of the checkpoint, if any
+    controller  has the open groups of the checkpoint, if any
     step        last completed step
-    share       share of groups with a signal in that step
+    share       share of that step's groups with a signal
     """
 
     sampler: UpdatableSampler
@@ -65,21 +65,21 @@ class LockstepPipeline(Pipeline):
         self._prompts = prompts
         self._timeline = timeline
         self._step = step
-        self._position = controller.position  # after the groups of this step's batch
-        self._sampling_thread: threading.Thread | None = None  # for the next batch
-        self._deadline = inf  # of that batch
+        self._position = controller.position  # position in the data after this step's batch
+        self._sampling_thread: threading.Thread | None = None  # samples the next batch
+        self._deadline = inf  # for the next batch
         self._n_rounds = 0
         self._share = share
 
     def publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
         engine = self._config.engine
-        # `seconds` includes the restart of a dead engine.
+        # The time limit allows for the restart of an engine that has exited.
         limits = {"max_error": self._config.max_parity_error, "seconds": engine.load_seconds + engine.sync_seconds}
         metrics = publish(self._learner, self.sampler, step, make_probe(self._learner, groups), **limits)
         if not groups:
             prompts, temperature = select_probe_prompts(self._prompts, step), self._config.rollout.temperature
             metrics |= compare_samples(self._learner, self.sampler, step, prompts, temperature=temperature, **limits)
-            # This resets the engine's cache, so later samples do not depend on this comparison.
+            # A second load resets the engine's cache, so later samples do not depend on the comparison.
             publish(self._learner, self.sampler, step, None, **limits)
         self._controller.publish_weights(WeightManifest(step))
         return metrics
@@ -93,10 +93,10 @@ class LockstepPipeline(Pipeline):
         if pipeline == "minibatch":
             start, n_prompts = 0, self._config.rollout.prompts
             for end in (number * n_prompts // n_minibatches for number in range(1, n_minibatches + 1)):
-                if groups := self._wait(end)[start:end]:
+                if groups := self._wait_for_groups(end)[start:end]:
                     yield [groups]
                 start = end
-        groups = self._take(step)
+        groups = self._take_batch(step)
         if groups and pipeline == "one-off" and step < self._config.run.steps:
             self._start_sampling(batch=step + 1)
         if groups and pipeline == "sync" and self._config.evaluation.where != "idle":
@@ -110,7 +110,7 @@ class LockstepPipeline(Pipeline):
 
     def wait_for_sampling(self) -> None:
         if self._sampling_thread is not None:
-            self._wait(inf)
+            self._wait_for_groups(inf)
 
     def get_resume_point(self) -> tuple[int, float, Sequence[Event]]:
         return self._controller.position, self._share, self._controller.export_open_groups()
@@ -121,18 +121,18 @@ class LockstepPipeline(Pipeline):
     def collect_metrics(self) -> dict[str, float]:
         return {"epoch": self._position / len(self._prompts)}
 
-    def _wait(self, n: float) -> list[Group]:
+    def _wait_for_groups(self, n: float) -> list[Group]:
         start_time = time.monotonic()
         try:
             return self._controller.wait_for_groups(n, self._deadline - start_time)
         finally:
             self.wait_seconds += time.monotonic() - start_time
 
-    def _take(self, step: int) -> list[Group]:
-        """Wait for this step's batch, which is partial if max_rounds rounds did not fill it."""
-        self._wait(inf)
+    def _take_batch(self, step: int) -> list[Group]:
+        """Wait for this step's batch, and take it. It is partial if max_rounds rounds did not fill it."""
+        self._wait_for_groups(inf)
         groups = self._controller.try_take_batch(step - 1)
-        assert groups is not None  # complete batches can be taken
+        assert groups is not None  # `_wait_for_groups` returned, so the batch is complete
         self._sampling_thread = None
         self.signal_counts = count_filtered_groups(self._controller, self._n_rounds)
         self._position = self._controller.position
@@ -159,7 +159,7 @@ class LockstepPipeline(Pipeline):
             self._controller.fail(error)
 
     def _sample_round(self, leases: Sequence[Lease], batch: int) -> None:
-        """Sample these groups, and wait until they are scored."""
+        """Sample the completions of these leases, and wait until they are scored."""
         completions = [(lease, number) for lease in leases for number in range(len(lease.seeds))]
         prompts = ((lease.prompt, lease.seeds[number]) for lease, number in completions)
         step, clock = self._step, self._timeline.clock
@@ -177,4 +177,5 @@ class LockstepPipeline(Pipeline):
         self.sampling_seconds += sampled_at - start_time
         self._timeline.record(step, "sample", start_time, sampled_at, batch=batch)
         self._controller.wait_until_scored()
-        self._timeline.record(step, "reward", sampled_at, clock(), batch=batch)  # only time after the last completion
+        # Most rewards are computed during sampling; this interval begins after the last completion.
+        self._timeline.record(step, "reward", sampled_at, clock(), batch=batch)

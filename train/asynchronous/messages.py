@@ -50,16 +50,16 @@ def _convert_to_little_endian(numbers: "array[_Number]") -> "array[_Number]":
     return numbers
 
 
-NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"  # of workers, for logs and messages
+NAME_PATTERN = r"\A[\w.:@-]{1,200}\Z"
 WorkerName = Annotated[str, Meta(pattern=NAME_PATTERN)]
 LeaseKey = tuple[int, int]  # number and attempt of a group
 VersionSpan = tuple[int, int, int]  # (version, index of its first token, index after its last)
 
 
-# "soft": honest nodes may have this fault; "hard": only cheats do; "unknown": the node is not at fault.
+# "soft": an honest node can have this fault; "hard": only a dishonest node has it; "unknown": the node is not at fault.
 Outcome = Literal["accepted", "soft", "hard", "unknown"]
 
-# In the order of the checks. Nodes get the reason, never the distance from a threshold.
+# Reasons, in the order of the checks. The coordinator sends nodes the reason, but never the distance from a threshold.
 Reason = Literal[
     "",  # accepted
     "expired",  # no file arrived before the lease expired
@@ -101,12 +101,12 @@ class Lease(Struct, frozen=True):
     """One group to sample: all completions of one prompt.
 
     group               number of the group, from 0 in the order of dispatch; evaluation counts from -1 down
-    attempt             earlier dispatches of the group, with the same prompt and seeds
+    attempt             number of earlier dispatches of the group, which had the same prompt and seeds
     version             the group's start version: the version that the worker had loaded at its request
     prompt              the prompt's token ids
     seeds               one for each completion
-    expires_in_seconds  time until expiry without a completion, or a heartbeat that names the lease while the worker
-                        samples
+    expires_in_seconds  time until the lease expires; restarted by each completion, and by each heartbeat that names the
+                        lease while the worker samples
     """
 
     group: int
@@ -132,7 +132,7 @@ class LeaseRequest(Struct, frozen=True):
 
 
 class LeaseResponse(Struct, frozen=True):
-    """The reply: leases, the seconds to wait before the next request, and whether the run has ended."""
+    """The reply to LeaseRequest. wait_seconds: pause before the next request."""
 
     leases: tuple[Lease, ...] = ()
     wait_seconds: float = 0.0
@@ -140,13 +140,14 @@ class LeaseResponse(Struct, frozen=True):
 
 
 class SampleResult(Struct, frozen=True, omit_defaults=True):
-    """One finished completion. (group, number, attempt) identifies it, so resubmission is idempotent.
+    """One finished completion. Resubmission is idempotent, because (group, number, attempt) identifies it.
 
+    number         number of the sample in its group
     tokens         token ids, 4 bytes each, little-endian and unsigned
     logprobs       their log-probabilities after temperature, as 4-byte floats, little-endian; empty in evaluation
     spans          versions that sampled the tokens, ascending and without gaps
     finish_reason  "refused" if the engine cannot take the prompt; then there are no tokens
-    commitments    to the hidden states of the tokens, for completions that verifiers check
+    commitments    commitments to the hidden states (train/sampling/commitment.py); empty without verifiers
     """
 
     group: int
@@ -174,7 +175,7 @@ ResultStatus = Literal["taken", "again", "stale", "broken"]
 class Heartbeat(Struct, frozen=True):
     """A worker's heartbeat.
 
-    running_leases     (group, attempt) of the leases with unsubmitted completions
+    running_leases     leases with unsubmitted completions
     tokens_per_second  tokens sampled per second since the last heartbeat
     cache_use          used share of the engine's KV cache
     busy_share         share of the time since then in which the engine sampled
@@ -189,7 +190,7 @@ class Heartbeat(Struct, frozen=True):
 
 
 class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
-    """The reply: leases to drop, whether the run has ended, and lease verdicts since the last heartbeat."""
+    """The reply to Heartbeat. verdicts: lease verdicts since the last heartbeat."""
 
     leases_to_drop: tuple[LeaseKey, ...] = field(name="drop", default=())
     run_ended: bool = field(name="over", default=False)
@@ -197,7 +198,7 @@ class HeartbeatResponse(Struct, frozen=True, omit_defaults=True):
 
 
 class ReleaseRequest(Struct, frozen=True):
-    """A worker's release of leases. leases: None for all, because the worker exits."""
+    """A worker's release of leases. leases: None for all, when the worker exits."""
 
     worker: WorkerName
     leases: tuple[LeaseKey, ...] | None = field(name="only", default=None)
@@ -213,15 +214,15 @@ class ControllerAPI(Protocol):
         """Lease groups to sample."""
 
     def submit_results(self, request: SubmitRequest) -> list[ResultStatus]:
-        """Submit finished completions, and return a receipt for each."""
+        """Submit finished completions, and return the status of each."""
 
     def heartbeat(self, beat: Heartbeat) -> HeartbeatResponse:
         """Renew the worker's leases, and return the leases to drop."""
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
-        """Return the newest manifest if its version is not `known_version`, waiting up to `wait_seconds`; else None.
+        """Wait up to `wait_seconds` for a version other than `known_version`. Return its manifest; None on timeout.
 
-        Its version is lower than `known_version` if the run resumed at an earlier step; the worker must load it.
+        A worker must also load a lower version, which is the newest after the run resumed at an earlier step.
         """
 
     def release(self, request: ReleaseRequest) -> None:

@@ -1,4 +1,4 @@
-"""The interface of the four pipelines, and their controller.
+"""The interface of the four pipelines, and functions to build their controller.
 
 sync        sample a batch, train on it, publish the weights
 minibatch   train on the first groups of a batch while the others are sampled
@@ -26,7 +26,7 @@ from train.rollouts.prompt_dataset import PromptDataset
 from train.sampling.protocol import Sampler
 from train.sampling.text import tokenize_prompt
 
-_PROBES = 4  # prompts for `compare_samples`
+_N_PROBE_PROMPTS = 4
 
 
 class TimelineWriter(Protocol):
@@ -41,13 +41,13 @@ class TimelineWriter(Protocol):
 class Pipeline:
     """The source of batches for the training loop. This base class is a pipeline without samplers.
 
-    A step is: `yield_minibatches`, training on each, `wait_for_sampling`, `publish`. The initial weights are published
-    before the first step.
+    In each step, the loop calls `yield_minibatches`, trains on each list of minibatches, then calls `wait_for_sampling`
+    and `publish`. It publishes the initial weights before the first step.
 
-    sampler           samples with the newest weights, for evaluation
-    signal_counts     groups of this step's batch by `classify_group_signal`; and "rounds"
-    wait_seconds      time that the trainer waited for groups in this step
-    sampling_seconds  time that the sampler was busy in this step; nan if unknown
+    sampler           sampler with the newest weights, for evaluation
+    signal_counts     number of groups by signal (`classify_group_signal`) in this step, and "rounds" of sampling
+    wait_seconds      time in this step in which the trainer waited for groups
+    sampling_seconds  time in this step in which the sampler was busy; nan if unknown
     """
 
     sampler: Sampler
@@ -71,13 +71,13 @@ class Pipeline:
         return iter(())
 
     def wait_until_idle(self) -> None:
-        """Block until the sampler is idle, in pipelines that pause sampling. Called in a separate thread."""
+        """Block until the sampler is idle, in pipelines with pauses of sampling. Thread-safe."""
 
     def wait_for_sampling(self) -> None:
-        """Wait until the sampler's weights may change."""
+        """Wait for completions in progress, if the sampler's weights must not change during them."""
 
     def get_resume_point(self) -> tuple[int, float, Sequence[Event]]:
-        """Return the state for a checkpoint: next position, share of groups with a signal, and events of open groups.
+        """Return a checkpoint's state: next position in the data, share of groups with a signal, events of open groups.
 
         Pipelines with a journal return no events.
         """
@@ -87,26 +87,26 @@ class Pipeline:
         pass
 
     def on_checkpoint_saved(self, oldest_step: int) -> None:
-        """Record that the run will never resume before `oldest_step`."""
+        """Delete state that only a resumption before `oldest_step` would need."""
 
     def collect_metrics(self) -> dict[str, float]:
-        """Return further metrics of the step."""
+        """Return the pipeline's own metrics of the step."""
         return {}
 
 
 def split_into_minibatches(groups: Sequence[Group], n: int) -> list[list[Group]]:
-    """Split a batch into n minibatches whose sizes differ by at most 1; fewer if it has fewer groups."""
+    """Split a batch into n minibatches whose sizes differ by at most 1. A batch of fewer groups gives fewer."""
     n = min(n, len(groups))
     return [list(groups[number * len(groups) // n : (number + 1) * len(groups) // n]) for number in range(n)]
 
 
 def select_probe_prompts(prompts: PromptDataset, step: int) -> list[tuple[int, ...]]:
-    """Return prompts for `compare_samples`, different for each step."""
-    return [prompts.get_prompt(_PROBES * step + number).prompt_ids for number in range(_PROBES)]
+    """Select prompts for `compare_samples`, different for each step."""
+    return [prompts.get_prompt(_N_PROBE_PROMPTS * step + number).prompt_ids for number in range(_N_PROBE_PROMPTS)]
 
 
 def count_filtered_groups(controller: Controller, rounds: int) -> dict[str, int]:
-    """Count the groups of the last batch by signal, and add the number of rounds; see `Pipeline.signal_counts`."""
+    """Return `Pipeline.signal_counts` for the last batch, sampled in this number of rounds."""
     none = dict.fromkeys(("none", "all", "unknown", "cut_off", "refused"), 0)
     return {**none, **controller.count_signals(), "rounds": rounds}
 
@@ -126,7 +126,7 @@ def open_controller(
 
     tokenizer   a transformers tokenizer
     submit      queues a completion for scoring
-    recorder    the run's journal, or the open groups of its checkpoint
+    recorder    the run's journal, or CheckpointJournal
     step        last completed step
     position    position in the data of the next prompt, unless the recorder has a later one
     max_tokens  length limit of completions

@@ -13,8 +13,8 @@ from train.errors import ConfigError, RunError
 log = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 10.0
-_PLACE_SECONDS = 600.0  # the cluster may start machines first
-_RESTARTS = 3  # of each actor that dies
+_PLACEMENT_SECONDS = 600.0  # includes the time in which the cluster starts machines
+_MAX_RESTARTS = 3  # per actor
 _SHUTDOWN_SECONDS = 30.0
 
 LogLine = Callable[[str], None]
@@ -37,8 +37,9 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
     """Run workers on a Ray cluster until the run ends.
 
     address  HOST:PORT of the cluster's head, or auto
-    options  of each worker; the cluster must reach its URL, and names get a number appended
-    gpus     GPUs of each worker; 0 runs on CPUs
+    options  options of each worker; a number is appended to the name, and all machines must reach the URL
+    gpus     GPUs of each worker; 0: run on CPUs
+    note     receives lines about progress
 
     Raises ConfigError if there is no such cluster or it cannot hold the workers, and RunError if a worker fails.
     """
@@ -54,21 +55,24 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
         ray.init(address, log_to_driver=True, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise ConfigError(f"--ray {address}: there is no Ray cluster: {_extract_last_line(error)}") from error
-    # One bundle for each worker: all GPUs of an engine are on one machine.
+    # One bundle per worker, so all GPUs of an engine are on one machine.
     bundle = {"CPU": 1.0, **({"GPU": float(gpus)} if gpus else {})}
     group = placement_group([bundle] * workers, strategy="PACK")
     try:
-        if not group.wait(_PLACE_SECONDS):
-            raise ConfigError(f"--ray {address}: the cluster cannot place {workers} workers with {gpus} GPUs each")
+        if not group.wait(_PLACEMENT_SECONDS):
+            raise ConfigError(
+                f"--ray {address}: the cluster has no room for {workers} workers with {gpus} GPUs each, within "
+                f"{_PLACEMENT_SECONDS:g} s. Choose fewer --workers or --gpus-per-worker, or add machines."
+            )
         actor: Any = ray.remote(_Actor)
         actors: list[Any] = [
             actor.options(
                 num_cpus=1,
                 num_gpus=gpus,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=number),
-                max_restarts=_RESTARTS,
-                max_task_retries=_RESTARTS,
-                max_concurrency=2,  # `leave` is called while `run` runs
+                max_restarts=_MAX_RESTARTS,
+                max_task_retries=_MAX_RESTARTS,
+                max_concurrency=2,  # `leave` must run concurrently with `run`
             ).remote(replace(options, name=f"{options.name or 'ray'}-{number}"))
             for number in range(workers)
         ]
@@ -88,7 +92,7 @@ def run_workers_on_ray(address: str, options: RolloutOptions, *, workers: int, g
 
 
 def _check_address(address: str) -> None:
-    """Raise ConfigError if nothing listens at HOST:PORT: Ray would retry for minutes."""
+    """Raise ConfigError if nothing listens at HOST:PORT. Ray itself would retry for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdecimal() and "/" not in host:
         try:

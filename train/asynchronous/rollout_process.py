@@ -33,11 +33,11 @@ LogLine = Callable[[str], None]
 class RolloutOptions:
     """Options of a worker.
 
-    url                    of the controller
-    model                  folder or Hub name; empty for the run's
+    url                    URL of the controller
+    model                  folder or Hub id; empty for the run's model
     engine                 options of the section [engine] that override the run's
     name                   unique in the run; empty to derive it from the host name
-    retry_timeout_seconds  deadline for retries of an unreachable controller
+    retry_timeout_seconds  deadline for retries of calls to an unreachable controller
     token                  the run's token, or None
     weight_source_factory  creates the source of weights for a run; None for LocalFirstSource
     """
@@ -52,7 +52,7 @@ class RolloutOptions:
 
 
 class RolloutProcess:
-    """One worker with one engine in this process. note: receives lines about its progress."""
+    """One worker with one engine in this process. note: receives lines about progress."""
 
     def __init__(self, options: RolloutOptions, note: LogLine = log.info) -> None:
         self._options = options
@@ -75,7 +75,7 @@ class RolloutProcess:
                 return
             model = self._options.model or spec.model
             check_model(model)
-            self._note(f"worker {self._name}: starts an engine with {model}")
+            self._note(f"worker {self._name}: starting an engine with {model}")
             clear_trainer_environment()
             with (
                 closing(start_engine(spec, model, self._options.engine)) as engine,
@@ -106,7 +106,7 @@ class RolloutProcess:
         return LocalFirstSource(self._options.url, self._controller.headers)
 
     def _log_load(self, manifest: WeightManifest, metrics: Mapping[str, float]) -> None:
-        self._note(f"worker {self._name}: weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
+        self._note(f"worker {self._name}: loaded weights {manifest.version} in {metrics['weight_load_s']:.1f} s")
 
     def _pause(self, seconds: float) -> bool:
         time.sleep(seconds)
@@ -116,8 +116,9 @@ class RolloutProcess:
 class LocalFirstSource:
     """A weight source (train/weights/source.py) that tries shared memory or the manifest's folder, then HTTP.
 
-    url, headers  of the controller
-    folder        for downloads; None for one shared by all workers of this machine
+    url      URL of the controller
+    headers  headers of requests to the controller
+    folder   folder for downloads; None: a folder that all workers of this machine share
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], folder: Path | None = None) -> None:
@@ -135,7 +136,7 @@ class LocalFirstSource:
             return self._http.fetch(manifest)
 
     def close(self) -> None:
-        """Remove the copies, unless another process of this machine reads them."""
+        """Remove the downloaded files, unless another process of this machine reads them."""
         self._memory.close()
         self._http.close()
 

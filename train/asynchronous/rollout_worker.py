@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> SampleResult:
-    """Encode the completion of one sample of a lease."""
+    """Encode the completion of sample `number` of a lease."""
     return SampleResult(
         lease.group,
         number,
@@ -47,7 +47,7 @@ def encode_result(lease: Lease, number: int, completion: SampledCompletion) -> S
 
 
 def encode_refusal(lease: Lease, number: int) -> SampleResult:
-    """Encode the refusal of a prompt that the engine cannot take."""
+    """Encode the engine's refusal of a lease's prompt."""
     return SampleResult(lease.group, number, lease.attempt, tokens=b"", logprobs=b"", spans=(), finish_reason="refused")
 
 
@@ -61,7 +61,7 @@ def group_by_version(versions: tuple[int, ...]) -> tuple[VersionSpan, ...]:
     return tuple(spans)
 
 
-_LEASE_WAIT_SECONDS = 10.0  # maximum wait for requested groups before sampling with free slots
+_LEASE_WAIT_SECONDS = 10.0  # maximum wait for requested leases; then the engine samples with free slots
 _SHUTDOWN_SECONDS = 10.0
 HEARTBEAT_SECONDS = 4.0  # the controller declares a worker dead after 15 s
 
@@ -69,11 +69,11 @@ HEARTBEAT_SECONDS = 4.0  # the controller declares a worker dead after 15 s
 class RolloutWorker:
     """A worker that samples for a controller until the run ends or `leave` is called.
 
-    controller             in this process, or ControllerClient (client.py)
+    controller             a Controller in this process, or a ControllerClient
     source                 fetches the weights that the controller announces
     name                   unique in the run
-    retry_timeout_seconds  deadline for retries of an unreachable controller
-    whole_leases           sample each lease under one version of the weights, as verifiers require
+    retry_timeout_seconds  deadline for retries of calls to an unreachable controller
+    whole_leases           whether each lease is sampled under one version of the weights, as verifiers require
     on_loaded              called after each load of weights with the manifest and the metrics of its verification
     """
 
@@ -102,7 +102,7 @@ class RolloutWorker:
             beat_seconds=beat_seconds,
             cache_use=engine.cache_use,
         )
-        self._running: dict[str, tuple[Lease, int]] = {}  # lease and number of each completion, by request id
+        self._running: dict[str, tuple[Lease, int]] = {}  # lease and sample number of each completion, by request id
         self._waits_for_reply = True
 
     def run(self) -> None:
@@ -115,8 +115,8 @@ class RolloutWorker:
         self._threads.start()
         try:
             while not self._state.has_ended:
-                self._load_fetched()
-                self._abort_lost()
+                self._load_fetched_weights()
+                self._abort_lost_leases()
                 self._fill_slots()
                 if self._running:
                     self._step()
@@ -133,14 +133,14 @@ class RolloutWorker:
         """Shut down the worker: submit finished completions, and release the leases of all others. Thread-safe."""
         self._state.stop_threads()
 
-    def _load_fetched(self) -> None:
+    def _load_fetched_weights(self) -> None:
         with self._state.changed:
-            if self._state.fetched is None or not self._can_load():
+            if self._state.fetched_weights is None or not self._can_load():
                 return
-            (manifest, weights), self._state.fetched = self._state.fetched, None
+            (manifest, weights), self._state.fetched_weights = self._state.fetched_weights, None
             if manifest.version <= self._state.loaded_version:  # the run resumed at an earlier step
                 self._state.drop_leases(list(self._state.open_leases))
-        self._abort_lost()
+        self._abort_lost_leases()
         metrics = self._load_and_verify_weights(manifest, weights)
         with self._state.changed:
             self._state.loaded_version, self._state.manifest = manifest.version, manifest
@@ -149,23 +149,24 @@ class RolloutWorker:
         self._on_loaded(manifest, metrics)
 
     def _can_load(self) -> bool:
-        """Return whether weights are fetched, and no lease must finish first."""
+        """Return whether weights are fetched, and the engine need not finish its leases first."""
         state = self._state
-        if state.fetched is None:
+        if state.fetched_weights is None:
             return False
-        has_work = bool(self._running or state.arrived or state.free_slots)  # free_slots: leases are requested
-        return not (self._whole_leases and has_work and state.fetched[0].version > state.loaded_version)
+        # free_slots is positive while a request for leases is in progress.
+        has_work = bool(self._running or state.queued_leases or state.free_slots)
+        return not (self._whole_leases and has_work and state.fetched_weights[0].version > state.loaded_version)
 
     def _load_and_verify_weights(self, manifest: WeightManifest, weights: Weights) -> dict[str, float]:
         start_time = time.monotonic()
         self._engine.load(weights, manifest.version)
-        # The next step returns completions that finish during this comparison, so none is submitted if it fails.
+        # The next step returns completions that finish during this comparison. If it fails, they are not submitted.
         metrics = prove(self._engine, manifest)
         return {**metrics, "weight_load_s": time.monotonic() - start_time}
 
-    def _abort_lost(self) -> None:
+    def _abort_lost_leases(self) -> None:
         with self._state.changed:
-            lost, self._state.lost = self._state.lost, set()
+            lost, self._state.lost_leases = self._state.lost_leases, set()
         aborted = [key for key, (lease, _) in self._running.items() if (lease.group, lease.attempt) in lost]
         for key in aborted:
             del self._running[key]
@@ -173,41 +174,41 @@ class RolloutWorker:
             self._engine.abort(aborted)
 
     def _fill_slots(self) -> None:
-        """Start arrived groups, and request more while slots are free and the controller has groups.
+        """Start queued leases, and request more while the engine has free slots and the controller has groups.
 
-        Samples no tokens meanwhile, so the completions that share a step do not depend on timing.
+        The engine samples nothing meanwhile, so which completions share a step does not depend on timing.
         """
-        self._start_arrived()
+        self._start_queued_leases()
         while len(self._running) < self._engine.max_concurrency and self._request_leases():
-            self._start_arrived()
+            self._start_queued_leases()
 
     def _request_leases(self) -> bool:
-        """Request groups; return whether some arrived."""
+        """Request leases; return whether leases are queued."""
         state = self._state
         with state.changed:
             if state.loaded_version < 0 or state.has_ended or time.monotonic() < state.request_at:
                 return False
-            if self._whole_leases and state.fetched is not None:
-                return bool(state.arrived)
+            if self._whole_leases and state.fetched_weights is not None:
+                return bool(state.queued_leases)
             state.free_slots = self._engine.max_concurrency - len(self._running)
             state.changed.notify_all()
-            # Verifiable completions do not depend on the others in the engine, so waiting gains nothing.
+            # Verifiable completions do not depend on their batch, so a wait for a full batch gains nothing.
             if not self._running or (self._waits_for_reply and not self._whole_leases):
-                state.wait(lambda: not state.free_slots or state.fetched is not None, _LEASE_WAIT_SECONDS)
+                state.wait(lambda: not state.free_slots or state.fetched_weights is not None, _LEASE_WAIT_SECONDS)
             self._waits_for_reply = not state.free_slots
-            return bool(state.arrived)
+            return bool(state.queued_leases)
 
-    def _start_arrived(self) -> None:
+    def _start_queued_leases(self) -> None:
         with self._state.changed:
-            leases = list(self._state.arrived)
-            self._state.arrived.clear()
+            leases = list(self._state.queued_leases)
+            self._state.queued_leases.clear()
         for lease in leases:
             for number, seed in enumerate(lease.seeds):
                 key = f"{lease.group}.{lease.attempt}.{number}"
                 try:
                     self._engine.add(key, lease.prompt, seed, lease.sampling_params)
                 except ValueError as error:
-                    log.info("the prompt of group %d is refused: %s", lease.group, error)
+                    log.info("the engine refuses the prompt of group %d: %s", lease.group, error)
                     self._state.queue_result(encode_refusal(lease, number))
                     break
                 self._running[key] = lease, number
@@ -225,7 +226,7 @@ class RolloutWorker:
     def _wait_for_work(self) -> None:
         state = self._state
         if state.loaded_version < 0:
-            state.wait(lambda: state.fetched is not None)
+            state.wait(lambda: state.fetched_weights is not None)
         elif state.free_slots:
             state.wait(lambda: self._can_load() or not state.free_slots)
         else:

@@ -62,21 +62,20 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 2**20
 _MAX_WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.1  # interval of checks for new weights
-_BODY_SECONDS = 120.0  # for a whole body
-_THREADS = 16  # concurrent calls of the controller; they only take its lock and decode completions
+_BODY_SECONDS = 120.0  # time limit for a whole body
+_THREADS = 16  # maximum concurrent calls of the controller, which take its lock and decode completions
 _HEAD_SECONDS, _RESPONSE_TIMEOUT_SECONDS, _KEEP_ALIVE_SECONDS = 10.0, 60.0, 60
 _START_SECONDS = 30.0
-_SHUTDOWN_SECONDS = 6.0  # workers call at least every 4 s, and the reply reports the run's end
+_SHUTDOWN_SECONDS = 6.0  # each worker calls at least every 4 s, and the reply notifies it of the run's end
 _STOP_SECONDS = 5.0
-_FILES_PER_CONNECTION = 4  # file descriptors: a socket and a file of weights, and a reserve for the trainer
+_FILES_PER_CONNECTION = 4  # file descriptors: one socket, one file of weights, and two in reserve for the trainer
 
 Message = TypeVar("Message")
 
 
 class ControllerServer:
-    """An HTTP server for a controller, which runs until `close`.
+    """An HTTP server for a controller of this process. It runs until `close`.
 
-    controller  in this process
     listen_to   HOST:PORT; port 0 takes a free one
     token       that workers must send; None only if no other machine can reach the address
     run         name of the run, unchanged by resumption
@@ -124,9 +123,9 @@ class ControllerServer:
             time.sleep(0.01)
 
     def close(self, *, run_ended: bool = True) -> None:
-        """Stop the server; if the run has ended, first wait until live workers are notified.
+        """Stop the server; call this after the controller's `close`.
 
-        The controller must be closed already.
+        If the run has ended, first wait until all live workers are notified.
         """
         until = time.monotonic() + _SHUTDOWN_SECONDS
         while run_ended and not self._app.all_workers_notified(_SHUTDOWN_SECONDS) and time.monotonic() < until:
@@ -194,12 +193,12 @@ class ControllerApp:
         self._run = run
         self._token = None if token is None else token.encode()
         self._hosts = AllowedHosts(host, token=token is not None)
-        self._limiter: anyio.CapacityLimiter | None = None  # belongs to the event loop
+        self._limiter: anyio.CapacityLimiter | None = None  # created later, in the event loop
         self._has_ended = False
         self._sent_manifests: dict[int, WeightManifest] = {}  # newest two manifests sent to workers, by version
         self._lookup_time = 0.0  # time of the last look-up of `_newest`
         self._newest: WeightManifest | None = None
-        self._last_calls: dict[str, float] = {}  # of each worker not notified of the run's end
+        self._last_calls: dict[str, float] = {}  # by worker: time of its last call; no entry once notified of the end
         self._app = Starlette(
             routes=[
                 Route("/health", self._report_health),
@@ -273,7 +272,7 @@ class ControllerApp:
     async def _send_newest_manifest(self, request: Request) -> Response:
         after, wait_seconds = _read_number(request, "after", -1), _read_number(request, "wait", 0.0)
         if not isfinite(wait_seconds):
-            raise MalformedRequest("wait must be a number of seconds")
+            raise MalformedRequest(f"wait must be a finite number of seconds, not {wait_seconds}")
         until = time.monotonic() + min(wait_seconds, _MAX_WAIT_SECONDS)
         manifest: WeightManifest | None = await self._call(lambda: self._controller.wait_for_weights(after, 0.0))
         while manifest is None or manifest.version == after:
@@ -333,7 +332,7 @@ class ControllerApp:
 async def _read_message(request: Request, kind: type[Message]) -> Message:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MSGPACK:
         raise UnsupportedMediaType(f"the body must be msgpack; send the header content-type: {MSGPACK}")
-    body = await read_body(request, MAX_BODY_BYTES, _BODY_SECONDS, advice="; send fewer completions at once")
+    body = await read_body(request, MAX_BODY_BYTES, _BODY_SECONDS, advice="; send fewer completions per request")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except (msgspec.DecodeError, OverflowError, RecursionError) as error:
@@ -346,7 +345,7 @@ def _read_number(request: Request, name: str, default: Any) -> Any:
     try:
         return type(default)(request.query_params.get(name, default))
     except ValueError:
-        raise MalformedRequest(f"{name} must be a number") from None
+        raise MalformedRequest(f"{name} must be a number, not {request.query_params[name][:80]!r}") from None
 
 
 def _encode_response(message: Any) -> Response:

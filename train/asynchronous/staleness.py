@@ -20,21 +20,21 @@ least as large. The rule holds for each worker with its own b, also with old wei
 A batch is taken only under two conditions: without its groups, the invariant holds for v + 1; and no remaining group
 had to be used at v.
 
-There is no deadlock: once all outstanding groups are ready, the B oldest form an allowed batch. Without this rule,
-younger groups would overtake long completions, which then exceed the bound.
+There is no deadlock: once all outstanding groups are ready, the B oldest form an allowed batch. Without the second
+condition, groups with long completions would be overtaken by younger ones until they exceed the bound.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterable
 
 
-def dispatch_capacity(
+def compute_dispatch_capacity(
     loaded_version: int, batches: int, outstanding: int, *, prompts: int, staleness: int, steps: int
 ) -> int:
     """Return the number of further groups that a worker with these weights may get.
 
     loaded_version  version of the worker's weights
-    batches         batches taken, including the one in training
+    batches         number of batches taken, including the one in training
     outstanding     groups dispatched and neither used nor rejected
     prompts         groups in a batch
     steps           batches in the whole run; limits dispatch to groups that the run can still use
@@ -51,7 +51,7 @@ def select_batch(
     staleness: int,
     allow_partial: bool = False,
 ) -> list[int] | None:
-    """Return the groups to train on at this version, the oldest first; None if more groups must be ready first.
+    """Select the groups to train on at this version, the oldest first; None if more groups must be ready first.
 
     ready          start version and number of each ready group
     outstanding    start versions of all groups dispatched and neither used nor rejected, including ready ones

@@ -15,7 +15,7 @@ from math import exp, inf, log, sqrt
 from statistics import NormalDist, fmean, stdev
 from typing import Literal, NamedTuple
 
-from train.asynchronous.staleness import dispatch_capacity, select_batch
+from train.asynchronous.staleness import compute_dispatch_capacity, select_batch
 from train.learning.flops import count_attention_pairs
 from train.planning.engine import EngineTimings, LearnerTimings, SimulatedEngine, SimulatedSample
 
@@ -315,7 +315,7 @@ class _Simulation:
     def _may_dispatch(self, engine: SimulatedEngine) -> bool:
         n_open, prompts, staleness = len(self._groups), self._workload.groups, self._mode.staleness
         return (
-            dispatch_capacity(
+            compute_dispatch_capacity(
                 engine.version, self._n_trained, n_open, prompts=prompts, staleness=staleness, steps=sys.maxsize
             )
             > 0

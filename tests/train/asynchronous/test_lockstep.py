@@ -13,7 +13,7 @@ from fleet import Endless
 
 from rewards.reward import Reward
 from train.asynchronous.controller import Controller
-from train.asynchronous.journal import GroupsOfCheckpoint, read_event_file, write_events
+from train.asynchronous.journal import CheckpointJournal, read_event_file, write_events
 from train.asynchronous.lockstep import LockstepPipeline
 from train.asynchronous.pipeline import build_controller_settings
 from train.config import Config, DataConfig, ModelConfig, OptimizerConfig, RunConfig, StageConfig
@@ -82,7 +82,7 @@ def lockstep(
         run=RunConfig(steps=last_step),
     )
     controller = Controller(
-        Endless(), build_controller_settings(config, 5, vocabulary=2000), GroupsOfCheckpoint(ahead),
+        Endless(), build_controller_settings(config, 5, vocabulary=2000), CheckpointJournal(ahead),
         submit=submit, decode=fleet.text_of, step=step, position=position,
     )  # fmt: skip
     timeline = SimpleNamespace(clock=time.monotonic, record=lambda *part, batch: None)

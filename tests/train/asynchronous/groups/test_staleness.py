@@ -16,7 +16,7 @@ STEPS = 10**6
 
 def test_a_worker_may_be_given_work_as_long_as_it_can_be_used_in_time():
     def capacity(loaded, cuts, outstanding, *, eta, steps=STEPS):
-        return staleness.dispatch_capacity(loaded, cuts, outstanding, prompts=4, staleness=eta, steps=steps)
+        return staleness.compute_dispatch_capacity(loaded, cuts, outstanding, prompts=4, staleness=eta, steps=steps)
 
     assert capacity(0, 0, 0, eta=0) == 4
     assert capacity(0, 1, 0, eta=0) == 0  # a batch trains, and its weights are not there yet
@@ -65,7 +65,7 @@ class Schedule:
 
     def ask(self):
         loaded = self.rng.choice(self.loaded)
-        n = staleness.dispatch_capacity(
+        n = staleness.compute_dispatch_capacity(
             loaded, self.cuts, len(self.outstanding()), prompts=self.prompts, staleness=self.eta, steps=STEPS
         )
         for _ in range(min(n, self.rng.randint(1, 8))):
