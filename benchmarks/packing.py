@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.record import save_results
-from train.learning.sequences import PackedPrompt, first_fit_decreasing, pack
+from train.learning.sequences import PackedPrompt, pack_first_fit_decreasing, pack_prompts
 from train.planning.simulate import LogNormalLengths
 
 PROMPTS, COMPLETIONS, PROMPT_TOKENS = 128, 4, 500
@@ -37,7 +37,7 @@ def pack_fixed(prompts: Sequence[Sequence[int]], budget: int, *, is_padded: bool
 def pack_dynamic(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
     """Return the tokens of micro-batches of whole sequences, packed to the budget as AReaL does."""
     sizes = [(PROMPT_TOKENS + length, 0) for lengths in prompts for length in lengths]
-    return [sum(sizes[index][0] for index in row) for row in first_fit_decreasing(sizes, (budget, 0))]
+    return [sum(sizes[index][0] for index in row) for row in pack_first_fit_decreasing(sizes, (budget, 0))]
 
 
 def pack_shared(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
@@ -46,7 +46,7 @@ def pack_shared(prompts: Sequence[Sequence[int]], budget: int) -> list[int]:
         PackedPrompt(PROMPT_TOKENS, tuple(((index,), length) for index, length in enumerate(lengths)))
         for lengths in prompts
     ]
-    return [sum(part.tokens for part in row) for row in pack(packed, row_tokens=budget)]
+    return [sum(part.tokens for part in row) for row in pack_prompts(packed, row_tokens=budget)]
 
 
 def summarize(batches: Sequence[Sequence[int]]) -> dict[str, float]:

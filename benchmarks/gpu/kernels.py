@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.gpu.setup import SMALL, CheckEnvironment, make_model, make_small_batch, open_learner, update
-from train.learning.attention import packed_attention
+from train.learning.attention import compute_packed_attention
 from train.learning.logprob import compute_logprob_and_entropy
 
 # Tokens of each prompt, followed by those of its completions.
@@ -36,7 +36,7 @@ def _measure_attention_error(dtype: torch.dtype, device: str, window: int | None
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         identity = torch.nn.Identity()
-        return packed_attention(identity, query, key, value, None, lengths=LENGTHS, sliding_window=window)[0]
+        return compute_packed_attention(identity, query, key, value, None, lengths=LENGTHS, sliding_window=window)[0]
 
     exact = _compute_gradients(attend, tensors, torch.float32, "cpu")
     ours = _compute_gradients(attend, tensors, dtype, device)

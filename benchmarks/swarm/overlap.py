@@ -25,7 +25,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.record import save_results
-from train.asynchronous.staleness import dispatch_capacity, select_batch
+from train.asynchronous.staleness import compute_dispatch_capacity, select_batch
 from train.swarm.node_lifecycle import (
     HEARTBEAT_SECONDS,
     MISSED_UNHEALTHY,
@@ -223,7 +223,7 @@ class Simulation:
 
     def _compute_capacity(self, node: _Node) -> int:
         groups, outstanding = self._swarm.groups, len(self._start_versions)
-        return dispatch_capacity(
+        return compute_dispatch_capacity(
             node.loaded, self._n_batches, outstanding, prompts=groups, staleness=self._staleness, steps=_NO_LAST_STEP
         )
 

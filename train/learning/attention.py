@@ -1,11 +1,11 @@
 """Packed attention: each token attends to its own prompt and completion only, without an (L, L) mask.
 
-transformers calls packed_attention if a model's attention implementation is "packed". On a GPU in half precision, one
-variable-length kernel handles all sequences; otherwise torch's attention handles each sequence separately. A
-prompt's queries, keys and values are computed once; keys and values are then copied for each completion.
+transformers calls `compute_packed_attention` if a model's attention implementation is "packed". On a GPU in half
+precision, one variable-length kernel handles all sequences; otherwise torch's attention handles each sequence
+separately. A prompt's queries, keys and values are computed once; keys and values are then copied for each completion.
 
-Context parallelism (Ulysses): ranks can share a row, each with a contiguous part (sequences.shard_row). An all-to-all
-gives each rank all tokens for its share of the heads, and a second one reverses that.
+Context parallelism (Ulysses): ranks can share a row, each with contiguous tokens (sequences.shard_row). Before
+attention, an all-to-all gives each rank a share of the heads for all tokens. After it, a second one reverses the first.
 """
 
 from collections.abc import Sequence
@@ -25,16 +25,16 @@ PACKED = "packed"
 Lengths = tuple[tuple[int, ...], ...]
 
 
-def packed_attention(
+def compute_packed_attention(
     module: torch.nn.Module, query_1HLE: Tensor, key_1KLE: Tensor, value_1KLE: Tensor, attention_mask: Tensor | None, *,
     lengths: Lengths, scaling: float | None = None, sliding_window: int | None = None, context: Any = None, **rest: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
-    """Return the attended values, of shape (1, L, H, E), and None.
+    """Return the output of attention, of shape (1, L, H, E), and None: transformers' interface.
 
-    context: process group of the ranks that share the row; None: this rank has all of it
+    context: process group of the ranks that share the row; None: this rank has the whole row
 
-    There are H query heads and K key-value heads; the lengths add up to L. Raises ValueError for attention with soft
-    caps, sinks or biases, which the kernels here would ignore.
+    There are L tokens, H query heads and K key-value heads. The sum of `lengths` is L. Raises ValueError for soft caps,
+    sinks and biases, which these kernels do not support.
     """
     if rest.get("softcap") is not None or rest.get("s_aux") is not None or rest.get("position_bias") is not None:
         raise ValueError("its attention has soft caps, sinks or biases")
@@ -55,7 +55,7 @@ def _attend_each(
     query_1HLE: Tensor, key_1KLE: Tensor, value_1KLE: Tensor, lengths: Lengths, scaling: float | None,
     sliding_window: int | None,
 ) -> Tensor:  # fmt: skip
-    if query_1HLE.is_cuda:  # with grouped heads, only the kernel that materializes the score matrix would apply
+    if query_1HLE.is_cuda:  # for grouped heads, torch has only a kernel that materializes the score matrix
         key_1KLE, value_1KLE = repeat_heads(key_1KLE, value_1KLE, heads=query_1HLE.shape[1])
     each = [length for part in lengths for length in part]
     queries, keys, values = (iter(torch.split(tensor, each, dim=2)) for tensor in (query_1HLE, key_1KLE, value_1KLE))
@@ -81,9 +81,9 @@ def repeat_heads(key_1KLE: Tensor, value_1KLE: Tensor, *, heads: int) -> tuple[T
 
 
 def _build_mask(n_queries: int, n_keys: int, sliding_window: int | None, device: torch.device) -> Tensor | None:
-    """Return the mask (queries, keys) of the last `n_queries` tokens of a sequence of `n_keys`.
+    """Return the attention mask (queries, keys) of the last `n_queries` tokens of a sequence of `n_keys` tokens.
 
-    None if the queries are the whole sequence and attention is plainly causal.
+    None if plain causal attention over the whole sequence needs no mask.
     """
     if n_queries == n_keys and (sliding_window is None or n_keys <= sliding_window):
         return None
@@ -103,11 +103,11 @@ def _attend_varlen(
         tensor[0].transpose(0, 1).contiguous() for tensor in (query_1HLE, key_1KLE, value_1KLE)
     )
     if keys is not None:
-        # Not by indexing: the backward of embedding sums gradients in float32, in a fixed order.
+        # F.embedding instead of indexing, because its backward sums gradients in float32, in a fixed order.
         key_LKE, value_LKE = (
             F.embedding(keys, tensor.flatten(1)).reshape(-1, *tensor.shape[1:]) for tensor in (key_LKE, value_LKE)
         )
-    # The last query of a sequence aligns with its last key, even with more keys than queries.
+    # varlen_attn aligns the last query of a sequence with its last key, even with more keys than queries.
     window_size = (-1 if sliding_window is None else sliding_window - 1, 0)
     attended = varlen_attn(
         query_LHE, key_LKE, value_LKE, query_ends, key_ends, max_query_length, max_key_length, scale=scaling,
@@ -119,10 +119,10 @@ def _attend_varlen(
 
 @lru_cache(maxsize=2)  # the same for all layers
 def _compute_sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tensor, Tensor, int, int, Tensor | None]:
-    """Return the ends of each sequence in queries and keys, both maximum lengths, and the indices of the keys.
+    """Return the sequences' ends among queries and among keys, both maximum lengths, and the indices of the keys.
 
-    The indices are None if no prompt has several completions. A prompt is a sequence; so is each completion, whose keys
-    begin with the prompt's keys.
+    Each prompt is a sequence, and so is each completion, whose keys begin with its prompt's keys. The indices are None
+    if no sequence shares a prompt's keys.
     """
     n_queries = [length for part in lengths for length in part]
     spans = (range(*span) for span in pairwise([0, *accumulate(n_queries)]))
@@ -140,9 +140,9 @@ def _compute_sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tens
 
 
 def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
-    """Exchange all heads of a part of the row for a share of the heads of the whole row, by all-to-all."""
+    """By all-to-all, exchange all heads of this rank's tokens for a share of the heads of the row's tokens."""
     ranks = group.size()
-    if tensor_1HLE.shape[1] < ranks:  # several ranks need the same key head
+    if tensor_1HLE.shape[1] < ranks:  # several ranks need the same key-value head
         tensor_1HLE = tensor_1HLE.repeat_interleave(ranks // tensor_1HLE.shape[1], dim=1)
     _, heads, tokens, width = tensor_1HLE.shape
     sent = tensor_1HLE.reshape(ranks, heads // ranks, tokens, width).contiguous()
@@ -151,7 +151,7 @@ def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
 
 
 def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
-    """Exchange a share of the heads of the whole row for all heads of this rank's part, by all-to-all."""
+    """By all-to-all, exchange a share of the heads of the row's tokens for all heads of this rank's tokens."""
     ranks = group.size()
     _, tokens, heads, width = attended_1LHE.shape
     sent = attended_1LHE.reshape(ranks, tokens // ranks, heads, width).contiguous()
@@ -159,4 +159,4 @@ def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
     return received.transpose(0, 1).reshape(1, tokens // ranks, ranks * heads, width)
 
 
-ALL_ATTENTION_FUNCTIONS.register(PACKED, packed_attention)
+ALL_ATTENTION_FUNCTIONS.register(PACKED, compute_packed_attention)

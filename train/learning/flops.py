@@ -1,8 +1,9 @@
-"""Floating-point operations of matrix products, from the model's configuration alone.
+"""Floating-point operations of matrix products, computed from a model's configuration.
 
 A forward pass takes 2 for each weight that multiplies a token. Causal attention takes 4 x layers x heads x head width
-for each pair of tokens. T tokens have T²/2 pairs (FlashAttention-2, arXiv:2307.08691, section 4.1), or T² as PaLM
-(arXiv:2204.02311, appendix B) counts. A backward pass takes twice as many; for frozen weights, once as many.
+for each pair of tokens. T tokens have T²/2 pairs, as in FlashAttention-2 (arXiv:2307.08691, section 4.1); PaLM
+(arXiv:2204.02311, appendix B) counts T². A backward pass takes twice as many as the forward pass; for frozen weights,
+as many.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,19 +15,19 @@ Lengths = tuple[int, Sequence[int]]  # tokens of a prompt, and of each of its co
 
 
 def count_attention_pairs(prompt: int, completions: Iterable[int]) -> float:
-    """Return the token pairs of causal attention over the completions of one prompt, which is computed once."""
+    """Count the token pairs of causal attention over a prompt, computed once, and its completions."""
     return prompt**2 / 2 + sum(length * prompt + length**2 / 2 for length in completions)
 
 
 class Flops(NamedTuple):
-    """Floating-point operations by purpose."""
+    """Floating-point operations of a model."""
 
-    per_token: float  # layers, per token
-    per_prediction: float  # head, per predicted token
-    per_pair: float  # attention, per pair of tokens
+    per_token: float  # of the layers, for each token
+    per_prediction: float  # of the head, for each predicted token
+    per_pair: float  # of attention, for each pair of tokens
 
     def compute_total(self, groups: Iterable[Lengths]) -> float:
-        """Return the operations for groups of completions, each prompt computed once."""
+        """Return the operations for groups, if each prompt is computed once."""
         return sum(
             self.per_token * (prompt + sum(completions))
             + self.per_prediction * sum(completions)
@@ -36,7 +37,7 @@ class Flops(NamedTuple):
 
 
 def count_forward_flops(hf_config: Any) -> Flops:
-    """Return the operations of a forward pass of a model with this transformers configuration."""
+    """Count the operations of a forward pass of a model with this transformers configuration."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -57,7 +58,7 @@ def count_forward_flops(hf_config: Any) -> Flops:
 
 
 def count_training_flops(forward: Flops, config: Config, *, recomputed: bool = False) -> Flops:
-    """Return the operations of training on a batch, including the objective's extra forward passes.
+    """Count the operations of training on a batch, including the objective's extra forward passes.
 
     recomputed: whether to count recomputation in backward: layers under activation checkpointing, the head always, and
     attention scores, which are half of the attention

@@ -1,9 +1,9 @@
 """Heartbeats of the ranks, which detect and name a lost rank within about a minute.
 
-torchrun's agent does not detect a hanging rank, and ends the others without naming the one that failed. Here a thread
-of each rank increments a counter in torchrun's store every few seconds. Rank 0 watches all others, and they watch rank
-0. So the other ranks can wait for a call of rank 0 without a time limit, while it samples for hours. Nothing can
-interrupt a collective with a lost rank, so the process exits.
+torchrun's agent does not detect a hanging rank, and ends the other ranks without naming the failed one. So a thread of
+each rank increments a counter in torchrun's store every few seconds. Rank 0 watches all other ranks, and they watch
+rank 0. So they can wait for a call of rank 0 without a time limit while it samples for hours. Nothing can interrupt a
+collective with a lost rank, so the waiting process exits.
 """
 
 import logging
@@ -23,17 +23,17 @@ from train.errors import LearnerError
 
 log = logging.getLogger(__name__)
 
-LOST_SECONDS = 60.0  # silence after which a rank is lost
+LOST_SECONDS = 60.0  # time without a heartbeat after which a rank counts as lost
 _HEARTBEAT_SECONDS, _WATCH_SECONDS = 2.0, 0.5
-FAILURE_GRACE_SECONDS = 30  # time for a call to fail by itself after the loss of a rank
+FAILURE_GRACE_SECONDS = 30  # after the loss of a rank, time for a call to raise an error before the process exits
 _ADVICE = ". --resume continues the run."
 _FIRST_POLLS, _SHORT_POLL_SECONDS, _POLL_SECONDS = 200, 0.005, 0.1
 
 
 class Heartbeats:
-    """The heartbeats of this rank and of those that it watches; one instance for each process.
+    """The heartbeats of this rank and of the ranks that it watches; one instance for each process.
 
-    ends_process: whether the loss of a rank ends this process, if necessary from a background thread
+    ends_process: whether a background thread may end this process after the loss of a rank
     """
 
     def __init__(self, rank: int, size: int) -> None:
@@ -42,7 +42,7 @@ class Heartbeats:
         # Ignore keys of earlier torchrun attempts.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         self._stores = [dist.PrefixStore(f"curate-{attempt}", _connect_store()) for _ in range(2)]  # type: ignore[attr-defined]
-        self._hosts: dict[int, tuple[str, int]] = {}  # machine and process of each rank
+        self._hosts: dict[int, tuple[str, int]] = {}  # by rank: machine and process id
         self._calls = self._n_heartbeats = 0
         self._lost_reason, self._no_heartbeat = "", f"no heartbeat for {LOST_SECONDS:g} s"
         self.ends_process = self._is_in_call = False
@@ -53,7 +53,7 @@ class Heartbeats:
 
     @contextmanager
     def guard_call(self) -> Iterator[None]:
-        """Mark this block as waiting for other ranks."""
+        """Mark the block as a call that waits for other ranks; if one is lost, this process may exit."""
         self._is_in_call = True
         try:
             yield
@@ -65,7 +65,7 @@ class Heartbeats:
         self._ended.set()
 
     def announce_call(self) -> None:
-        """Release `wait_for_call` of the other ranks. Raises LearnerError if a rank is lost."""
+        """Announce a call of rank 0 to the other ranks. Raises LearnerError if a rank is lost."""
         self._raise_if_lost()
         self._calls += 1
         self._stores[0].set("calls", str(self._calls))  # a single key, so the store does not grow
@@ -84,12 +84,12 @@ class Heartbeats:
             raise LearnerError(self._lost_reason)
 
     def announce_failure(self, reason: str) -> None:
-        """Send the other ranks the reason for which this one ends."""
+        """Send the other ranks the reason of this rank's failure."""
         with suppress(RuntimeError):  # the store may be unreachable
             self._stores[0].set(f"failed/{self._rank}", " ".join(reason.split()))
 
     def find_lost_rank(self) -> str:
-        """Wait, after a failed call, until a lost rank is detected. Return the reason, or "" if none is lost."""
+        """After a failed call, wait for the detection of a lost rank. Return the reason; "" if none is lost."""
         deadline = time.monotonic() + self._lost_seconds + 2 * _HEARTBEAT_SECONDS
         while not self._lost_reason and time.monotonic() < deadline:
             time.sleep(_SHORT_POLL_SECONDS)
@@ -98,15 +98,14 @@ class Heartbeats:
     def _exchange_heartbeats(self) -> None:
         last_heartbeats = {rank: ("", 0) for rank in self._watched}
         while not self._ended.wait(_HEARTBEAT_SECONDS):
-            self._n_heartbeats += (
-                1  # this process counts time in its own beats, so suspending a whole job loses no rank
-            )
+            # Deadlines are counted in this rank's own heartbeats, so no rank is lost if the whole job was suspended.
+            self._n_heartbeats += 1
             try:
                 self._stores[1].set(f"beat/{self._rank}", str(self._n_heartbeats))
                 self._forward_interrupts()
                 loss = next(filter(None, (self._find_loss_reason(rank, last_heartbeats) for rank in self._watched)), "")
             except RuntimeError as error:
-                # The store is a thread of rank 0 or torchrun; if it is unreachable, that process has ended.
+                # The store runs in the process of rank 0 or torchrun. If it is unreachable, that process has ended.
                 reason = (str(error).strip() or type(error).__name__).splitlines()[0]
                 loss = f"{self._describe_rank(0)} is lost, or its machine cannot be reached ({reason})"
             if loss:
@@ -114,7 +113,7 @@ class Heartbeats:
                 return
 
     def _watch(self) -> None:
-        """Exit if a rank is lost. A separate thread, since the heartbeat thread blocks if rank 0 hangs."""
+        """End this process if a rank is lost. Runs in its own thread: the heartbeat thread blocks if rank 0 hangs."""
         n_heartbeats, silent_seconds = 0, 0.0
         while not self._lost_reason and not self._ended.wait(_WATCH_SECONDS):
             silent_seconds = silent_seconds + _WATCH_SECONDS if n_heartbeats == self._n_heartbeats else 0.0
@@ -123,17 +122,17 @@ class Heartbeats:
                 self._lost_reason = (
                     self._lost_reason or f"{self._describe_rank(0)} is lost: {self._no_heartbeat}{_ADVICE}"
                 )
-        if self.ends_process and self._rank == 0 and not self._is_in_call:  # it may sample for hours
+        if self.ends_process and self._rank == 0 and not self._is_in_call:  # do not wait for hours of sampling
             interrupts.request_interrupt(LearnerError(self._lost_reason))
         stuck_seconds = 0.0
         while self.ends_process and not self._ended.wait(_WATCH_SECONDS):
             stuck_seconds = stuck_seconds + _WATCH_SECONDS if self._is_in_call else 0.0
             if stuck_seconds >= FAILURE_GRACE_SECONDS:
-                log.error("%s This process ends, too: it waits for that rank.", self._lost_reason)
+                log.error("%s This process exits, too, because it waits for that rank.", self._lost_reason)
                 os._exit(1)
 
     def _find_loss_reason(self, rank: int, last_heartbeats: dict[int, tuple[str, int]]) -> str:
-        """Return the reason for which a rank counts as lost; "" if it is alive."""
+        """Return the reason why a rank counts as lost; "" if it is alive."""
         store = self._stores[1]
         if store.check([f"failed/{rank}"]):
             return f"{self._describe_rank(rank)} has failed: {store.get(f'failed/{rank}').decode()}"
@@ -163,13 +162,13 @@ class Heartbeats:
 
 
 def _connect_store() -> Any:
-    """Connect to torchrun's store. On a shared connection, a blocked thread would block the others."""
+    """Open a separate connection to torchrun's store, since a blocked call blocks its whole connection."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
 def _get_machine_id() -> str:
-    """Return the host name and PID namespace, within which process ids are comparable."""
+    """Return the host name and PID namespace: two ranks with equal ids can compare process ids."""
     return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
 
 

@@ -40,19 +40,23 @@ from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 from train.learning.sharded_state import step_in_shards
 
 _Key = tuple[tuple[int, ...], tuple[int, ...]]  # token ids of a prompt and of its completion
-# Prefixes of names in a state.
+
+# Prefixes of tensor names in a checkpoint.
 _WEIGHTS, _MOMENTS, _REFERENCE, _UPDATES = "weights/", "moments/", "reference/", "updates"
-_FREED = ("_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_saved", "_old", "_of_reference")
+_FREED = (
+    "_policy", "_causal", "_optimizer", "_trained", "_reference", "_snapshot", "_saved", "_old_logprobs",
+    "_reference_logprobs",
+)  # fmt: skip
 _MOMENT_NAMES = ("step", "exp_avg", "exp_avg_sq")  # of AdamW
-_BUCKET_BYTES = 256 * 2**20  # bytes gathered at a time during export
+_BUCKET_BYTES = 256 * 2**20  # size of the buckets in which weights are gathered for export
 
 
 class Learner:
     """A model, its optimizer, and the objective's state between updates.
 
     temperature      the sampler's temperature
-    total_updates    updates in the run, over which the cosine schedule decays
-    timeout_seconds  time limit of a rank that waits for another one within a call
+    total_updates    number of updates in the run, over which the cosine schedule decays
+    timeout_seconds  time limit of a rank's wait for another rank within a call
 
     Raises LearnerError if the model cannot be loaded, or the settings contradict each other.
     """
@@ -64,7 +68,8 @@ class Learner:
     ) -> None:  # fmt: skip
         if objective.old == "sampler" and (objective.truncation or objective.mismatch_high):
             raise LearnerError(
-                'truncation and mismatch_high compare the learner with the sampler: set objective.old = "learner"'
+                "objective.truncation and objective.mismatch_high compare the learner with the sampler, but "
+                'objective.old = "sampler". Set objective.old = "learner"'
             )
         self._model, self._objective, self._settings = model, objective, optimizer
         self._total_updates = total_updates
@@ -93,7 +98,7 @@ class Learner:
             weight_decay=optimizer.weight_decay, fused=self._device.type == "cuda",
         )  # fmt: skip
         if self._device.type == "cuda" and not optimizer.offload:
-            # Allocated first, so an engine that wakes later finds the remaining memory in large blocks.
+            # Allocate the moments now, so an engine that wakes later finds the remaining memory in large blocks.
             for weight in trained:
                 self._optimizer.state[weight] = {name: self._empty_moment(weight, name) for name in _MOMENT_NAMES}
         self._updates = 0
@@ -103,39 +108,36 @@ class Learner:
         self._writing.set_result(None)
         self._reference: dict[str, Tensor] = {}
         self._snapshot: dict[str, Tensor] = {}
-        self._saved: dict[str, Tensor] = {}  # previous copy, whose memory the next one reuses
-        self._batch: dict[_Key, TrainingSequence] = {}  # of `begin_batch`
-        self._old: dict[_Key, Tensor] = {}  # empty before the first update on the batch
-        self._of_reference: dict[_Key, Tensor] = {}
+        self._saved: dict[str, Tensor] = {}  # previous snapshot, whose memory the next one reuses
+        self._batch: dict[_Key, TrainingSequence] = {}
+        self._old_logprobs: dict[_Key, Tensor] = {}  # empty before the first update on the batch
+        self._reference_logprobs: dict[_Key, Tensor] = {}
         if objective.kl:
             self._refresh_reference()
 
     def serve_calls(self) -> None:
-        """Repeat the calls of rank 0 on another rank, until rank 0 closes.
-
-        Raises LearnerError if rank 0 raises it or is lost.
-        """
+        """Repeat rank 0's calls on this rank until rank 0 closes. Raises LearnerError if rank 0 fails or is lost."""
         with self._ranks.translate_errors():
             for name, arguments in iter(self._ranks.receive_call, None):
-                with suppress(UpdateError):  # rank 0 raises it, too, and reports it
+                with suppress(UpdateError):  # rank 0 raises and reports it, too
                     getattr(self, name)(*arguments)
             self._free()
 
     def compute_logprobs(self, sequences: Sequence[TrainingSequence], temperature: float | None = None) -> list[Tensor]:
-        """Return each sequence's completion log-probabilities. temperature: by default, the sampler's."""
+        """Return the log-probabilities of each sequence's completion. temperature: the sampler's by default."""
         logprobs: list[Tensor] = self._call_on_all_ranks("_compute_logprobs", sequences, temperature)
         return logprobs
 
     def begin_batch(self, sequences: Sequence[TrainingSequence]) -> None:
         """Begin a batch: discard the previous one, and compute the reference's log-probabilities.
 
-        The first update computes the old log-probabilities, those of its own minibatch in its own forward pass.
+        The first update computes the old log-probabilities. For its own minibatch, they come from its forward pass.
         """
         keys = _list_keys(sequences)
         self._batch = dict(zip(keys, sequences, strict=True))
-        self._old, self._of_reference = {}, {}
+        self._old_logprobs, self._reference_logprobs = {}, {}
         if self._objective.kl:
-            self._of_reference = dict(
+            self._reference_logprobs = dict(
                 zip(keys, self._call_on_all_ranks("_compute_reference_logprobs", sequences), strict=True)
             )
 
@@ -144,40 +146,41 @@ class Learner:
 
         max_tokens: maximum completion length, by which the aggregation "constant_length" divides
 
-        Without any token in the loss, there is no step and `skipped` is 1. Raises LearnerError before any weight is
-        changed if the loss or the gradient is not finite.
+        If no token is in the loss, there is no step, and the metric `skipped` is 1. Raises UpdateError, before any
+        weight changes, if the loss or the gradient is not finite.
         """
         if self._objective.aggregation == "constant_length" and max_tokens < 1:
             raise LearnerError(
-                "the aggregation constant_length divides by the longest allowed completion: give max_tokens"
+                'objective.aggregation = "constant_length" divides by the maximum completion length, but max_tokens = '
+                f"{max_tokens}: give max_tokens"
             )
         keys, needs_old = _list_keys(sequences), self._objective.old == "learner"
         if (needs_old or self._objective.kl) and not self._batch.keys() >= set(keys):
             raise LearnerError("a minibatch has completions that are not in the batch of begin_batch")
-        is_first = needs_old and not self._old
-        # Only a mask of whole completions needs old log-probabilities before the forward pass that computes them.
+        is_first = needs_old and not self._old_logprobs
+        # The first forward pass can compute the old log-probabilities, unless a mask of completions needs them earlier.
         own = set(keys) if is_first and not self._objective.mismatch_high else set()
-        known = self._old
+        known = self._old_logprobs
         if is_first and (others := {key: each for key, each in self._batch.items() if key not in own}):
             known = dict(zip(others, self.compute_logprobs([*others.values()]), strict=True))
         old = [known[key] for key in keys] if needs_old and not own else None
-        reference = [self._of_reference[key] for key in keys] if self._objective.kl else None
+        reference = [self._reference_logprobs[key] for key in keys] if self._objective.kl else None
         metrics: dict[str, float]
         metrics, logprobs = self._call_on_all_ranks("_update", sequences, old, reference, max_tokens)
         if not metrics["skipped"]:
-            self._old = known | (dict(zip(keys, logprobs, strict=True)) if own else {})
+            self._old_logprobs = known | (dict(zip(keys, logprobs, strict=True)) if own else {})
         return metrics
 
     def export_weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yield (name, tensor) for samplers: Hub names, full tensors, LoRA merged, in `dtype`.
 
-        Gathers one bucket of parameters at a time. Do not update meanwhile. Tensors may be the learner's own: copy
-        those that you keep.
+        Gathers one bucket of parameters at a time. Do not call `update` during the iteration. Tensors may share the
+        learner's memory: copy them to keep them.
         """
         if self._device.type == "cuda":
-            torch.cuda.empty_cache()  # for a sampler on the same GPU
+            torch.cuda.empty_cache()  # a sampler may use the same GPU
         for names in bucket_parameter_names(self._causal, self._dtype, _BUCKET_BYTES):
-            # Gather the whole bucket before the first yield: between a sampler's own collectives, it would deadlock.
+            # Gather the whole bucket before the first yield: gathers between a sampler's collectives would deadlock.
             yield from self._call_on_all_ranks("_gather", names)
 
     def update_reference(self) -> None:
@@ -194,17 +197,17 @@ class Learner:
         return self._open or self.n_ranks == 1
 
     def snapshot(self) -> None:
-        """Copy the current state to the CPU. `save_state` can write the copy after later updates, even failed ones."""
+        """Copy the current state to the CPU, for a later `save_state`, also after a failed update."""
         self._call_on_all_ranks("_copy_state")
 
     def save_state(self, folder: Path, *, from_snapshot: bool = False) -> Future[None]:
-        """Begin to write the learner's state to a new folder, from which any number of ranks can continue.
+        """Begin to write the learner's state to a new folder, from which any number of ranks can resume.
 
-        folder         its parent exists and is shared by all ranks
-        from_snapshot  write the state that `snapshot` copied instead of the current one
+        folder         new folder in an existing one that all ranks share
+        from_snapshot  whether to write the copy of `snapshot` instead of the current state
 
-        The call copies the state, so training may continue. The future completes when all ranks have written; it raises
-        CheckpointError if a rank failed. The state has no random generators, since updates are deterministic.
+        The call copies the state, so training may continue. The future completes when all ranks have written, and
+        raises CheckpointError if a rank failed. The state omits random generators, since updates are deterministic.
         """
         self._call_on_all_ranks("_save_state", folder, from_snapshot)
         return self._writing
@@ -217,10 +220,11 @@ class Learner:
         stored = sharded_state.read_tensor_shapes(folder)
         shapes = {name: shape for name, shape in stored.items() if name.startswith(_WEIGHTS)}
         if shapes != {f"{_WEIGHTS}{name}": weight.shape for name, weight in self._trained.items()}:
-            raise LearnerError(f"the checkpoint is of another model than {self._model.path}")
+            raise LearnerError(f"the checkpoint in {folder} is of another model than {self._model.path}")
         if self._objective.kl and not any(name.startswith(_REFERENCE) for name in stored):
             raise LearnerError(
-                "the checkpoint has no reference, because its run had objective.kl = 0. Set objective.kl = 0"
+                f"the checkpoint in {folder} has no reference for objective.kl = {self._objective.kl:g}, because its "
+                "run had objective.kl = 0. Set objective.kl = 0"
             )
         self._call_on_all_ranks("_load_state", folder, sorted(stored))
 
@@ -239,11 +243,12 @@ class Learner:
                 self._open = False
                 self._ranks.broadcast_call(None)
         elif self.rank == 0:
-            self._ranks.announce_failure("see its message")
+            self._ranks.announce_failure("see the message of rank 0")
         self._free()
 
     def _call_on_all_ranks(self, name: str, *arguments: Any) -> Any:
-        # The lock serializes calls with the thread that exports weights. A rank that misses or aborts a call is lost.
+        # Interrupts are deferred, because a rank that aborts a call is lost. The lock serializes calls with those of
+        # the thread that exports weights.
         with defer_interrupts(), self._call_lock:
             if not self.all_ranks_alive:
                 raise LearnerError("the other ranks have ended or are lost; see the earlier messages")
@@ -254,7 +259,7 @@ class Learner:
             except UpdateError:
                 raise
             except BaseException:
-                self._open = False  # the other ranks failed as well, or block in a collective
+                self._open = False  # the other ranks have failed, too, or block in a collective
                 raise
 
     def _build_empty_model(self) -> Any:
@@ -267,7 +272,7 @@ class Learner:
 
     def _free(self) -> None:
         with self._ranks.translate_errors():
-            wait([self._writing])  # a failure is raised on rank 0 by the future's result
+            wait([self._writing])  # rank 0 raises a failure when it reads the future's result
         self._ranks.close()
         for name in _FREED:
             self.__dict__.pop(name, None)
@@ -285,7 +290,7 @@ class Learner:
         return list(export_tensors(self._causal, self._dtype, names))
 
     def _collect_state(self) -> dict[str, Tensor]:
-        """Return this rank's shards of the state, not copied."""
+        """Return this rank's shards of the state, without a copy."""
         state = {_UPDATES: torch.tensor(self._updates)}
         for name, weight in self._trained.items():
             state[f"{_WEIGHTS}{name}"] = weight.detach()
@@ -298,7 +303,7 @@ class Learner:
     def _copy_state(self) -> None:
         copies = self._snapshot or (self._saved if self._writing.done() else {})
         self._snapshot = self._saved = {}
-        # The reference needs no copy here: `update_reference` replaces its tensors, and does not modify them.
+        # The reference needs no copy yet: `update_reference` replaces its tensors, and does not modify them.
         with self._ranks.use_copy_stream():
             self._snapshot = {
                 name: value if name.startswith(_REFERENCE) else copy_to_host(value, copies.get(name))
@@ -308,7 +313,7 @@ class Learner:
     def _save_state(self, folder: Path, from_snapshot: bool) -> None:
         wait([self._writing])
         if not self._ranks.is_true_on_all_ranks(folder.parent.is_dir()):
-            raise LearnerError(f"some ranks do not see {folder.parent}. Choose an --out that all machines share.")
+            raise LearnerError(f"{folder.parent} is missing on some ranks. Choose an --out that all machines share.")
         if not from_snapshot:
             self._copy_state()
         copied, self._snapshot = self._snapshot, {}
@@ -335,7 +340,7 @@ class Learner:
         self._updates = int(state[_UPDATES])
 
     def _empty_moment(self, weight: Tensor, name: str) -> Tensor:
-        """Return an initial value of AdamW's state."""
+        """Return a zero tensor for this entry of AdamW's state of a weight."""
         if name == "step":
             return torch.zeros((), device=self._device)
         moment = torch.zeros_like(weight.detach())
@@ -375,11 +380,11 @@ class Learner:
     def _update(
         self, sequences: Sequence[TrainingSequence], old: Logprobs, reference: Logprobs, max_tokens: int
     ) -> tuple[dict[str, float], list[Tensor]]:
-        """Make the step; return its metrics and each sequence's log-probabilities before it.
+        """Make the optimizer step. Return its metrics, and each sequence's log-probabilities before it.
 
-        old: None if the old log-probabilities are the sampler's, or those of this update's own forward pass
+        old: None if the old log-probabilities come from the sampler or from this update's forward pass
         """
-        uses_own = old is None and self._objective.old == "learner"
+        computes_old_logprobs = old is None and self._objective.old == "learner"
         batch = build_minibatch(sequences, self._objective, old, reference, max_tokens=max_tokens, device=self._device)
         rate = compute_learning_rate(self._updates, self._settings, total_updates=self._total_updates)
         metrics = {
@@ -391,8 +396,8 @@ class Learner:
         self._updates += 1
         if batch.n_tokens == 0:
             return metrics, []
-        logp_T, entropy_T = self._accumulate_gradient(sequences, batch, uses_own=uses_own)
-        if uses_own:
+        logp_T, entropy_T = self._accumulate_gradient(sequences, batch, computes_old_logprobs=computes_old_logprobs)
+        if computes_old_logprobs:
             batch = replace_old_logprobs(batch, logp_T, self._objective)
         metrics |= compute_minibatch_metrics(logp_T, entropy_T, batch, self._objective)
         parameters = [weight for weight in self._trained.values() if weight.grad is not None]
@@ -418,17 +423,17 @@ class Learner:
         return metrics, _split_by_sequence(logp_T, sequences)
 
     def _accumulate_gradient(
-        self, sequences: Sequence[TrainingSequence], batch: Minibatch, *, uses_own: bool
+        self, sequences: Sequence[TrainingSequence], batch: Minibatch, *, computes_old_logprobs: bool
     ) -> tuple[Tensor, Tensor]:
-        """Accumulate the gradient of the loss, and return all ranks' log-probability and entropy of each token.
+        """Accumulate the gradient of the loss. Return the log-probability and the entropy of each token of the batch.
 
-        uses_own: whether this forward pass supplies the old log-probabilities
+        computes_old_logprobs: whether this forward pass gives the old log-probabilities
         """
         logp_T, entropy_T = torch.zeros_like(batch.old_logp_T), torch.zeros_like(batch.old_logp_T)
         for row in self._pack_rows(sequences):
             logp_R, entropy_R = self._policy(row, entropy_gradient=self._objective.entropy != 0)
             selected = batch.select(row.token_index_R)
-            if uses_own:
+            if computes_old_logprobs:
                 selected = replace_old_logprobs(selected, logp_R.detach(), self._objective)
             compute_loss(logp_R, entropy_R, selected, self._objective).backward()  # type: ignore[no-untyped-call]
             logp_T[row.token_index_R], entropy_T[row.token_index_R] = logp_R.detach(), entropy_R.detach()
@@ -438,7 +443,7 @@ class Learner:
 
 
 def check_heads(query_heads: int, key_heads: int, ranks: int) -> None:
-    """Raise LearnerError if the ranks that share a row cannot divide the attention heads."""
+    """Raise LearnerError if the number of ranks that share a row does not fit the numbers of attention heads."""
     if query_heads % ranks or (key_heads % ranks and ranks % key_heads):
         raise LearnerError(
             f"ranks.context = {ranks} cannot divide the model's {query_heads} query heads and {key_heads} key heads. "
@@ -455,9 +460,10 @@ def _split_by_sequence(values_T: Tensor, sequences: Sequence[TrainingSequence]) 
 
 
 def compute_learning_rate(update: int, optimizer: config.OptimizerConfig, *, total_updates: int) -> float:
-    """Return the learning rate of an update, counted from 0.
+    """Return the learning rate of an update, numbered from 0.
 
-    Linear over `warmup_steps`, then constant, or a half cosine that would reach 0 after the last update.
+    The rate rises linearly over `warmup_steps`. Then it is constant, or a half cosine that ends at 0 after the last
+    update.
     """
     if update < optimizer.warmup_steps:
         return optimizer.learning_rate * (update + 1) / optimizer.warmup_steps

@@ -18,9 +18,12 @@ def compute_logprob_and_entropy(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the float32 log-probabilities and entropies, both of shape (T,).
 
-    The distribution is softmax(hidden @ head.T / temperature); entropies are in nats. Log-probabilities have gradients
-    to hidden and head, entropies only with `entropy_gradient`. Samplers report log-probabilities after temperature.
-    `exact` keeps half-precision matrix products in float32, as in an engine with a float32 head.
+    The distribution is softmax(hidden @ head.T / temperature); entropies are in nats.
+
+    temperature       the sampler's, because samplers report log-probabilities after temperature
+    entropy_gradient  whether entropies have gradients to hidden and head, as log-probabilities have
+    chunk_tokens      number of tokens whose logits are in memory together
+    exact             whether products of half-precision matrices stay in float32, as in an engine with a float32 head
     """
     result: tuple[Tensor, Tensor] = _Chunked.apply(  # type: ignore[no-untyped-call]
         hidden_TD, head_VD, target_T, temperature, entropy_gradient, chunk_tokens, exact
@@ -42,7 +45,7 @@ class _Chunked(torch.autograd.Function):
             logits_CV = _multiply(hidden_TD[part], head_VD.T, exact) / temperature
             normalizer_T[part] = logits_CV.logsumexp(1)
             logp_T[part] = logits_CV.gather(1, target_T[part, None])[:, 0] - normalizer_T[part]
-            # H = log Z - E[logit]: one pass, without (chunk x vocabulary) log-probabilities in addition to the logits
+            # H = log Z - E[logit] needs one pass, and no second (chunk x vocabulary) tensor of log-probabilities.
             p_CV = (logits_CV - normalizer_T[part, None]).exp()
             entropy_T[part] = normalizer_T[part] - (p_CV * logits_CV).sum(1)
         ctx.save_for_backward(hidden_TD, head_VD, target_T, normalizer_T, entropy_T)
@@ -56,10 +59,10 @@ class _Chunked(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         hidden_TD, head_VD, target_T, normalizer_T, entropy_T = ctx.saved_tensors
         grad_T, grad_entropy_T = gradients
-        wants_hidden, wants_head = ctx.needs_input_grad[:2]
-        grad_hidden_TD = torch.empty_like(hidden_TD) if wants_hidden else None
-        # float32, since a sum over many chunks would lose small terms
-        grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if wants_head else None
+        needs_hidden, needs_head = ctx.needs_input_grad[:2]
+        grad_hidden_TD = torch.empty_like(hidden_TD) if needs_hidden else None
+        # float32, because in half precision a sum over many chunks would lose small terms
+        grad_head_VD = torch.zeros_like(head_VD, dtype=torch.float32) if needs_head else None
         for at in range(0, len(target_T), ctx.chunk_tokens):
             part = slice(at, at + ctx.chunk_tokens)
             logits_CV = _multiply(hidden_TD[part], head_VD.T, ctx.exact) / ctx.temperature
@@ -80,7 +83,7 @@ class _Chunked(torch.autograd.Function):
 
 
 def _multiply(left: Tensor, right: Tensor, exact: bool) -> Tensor:
-    """Return the matrix product in float32; unless `exact`, first rounded to the precision of its factors."""
+    """Return the matrix product in float32. Unless `exact`, round it first to the precision of its factors."""
     if not exact:
         return (left @ right).float()
     if left.device.type == "cuda" and left.dtype != torch.float32:

@@ -1,7 +1,7 @@
 """The objective of a minibatch: its masks, loss and metrics.
 
-The section [objective] selects the formulas of objectives.py. All values are indexed by token (sequences.py), so losses
-of rows add up, and metrics depend neither on packing nor on ranks.
+The section [objective] selects the formulas of objectives.py. All values are indexed by token (sequences.py), so the
+losses of rows can be summed, and metrics depend neither on packing nor on ranks.
 """
 
 import math
@@ -14,29 +14,30 @@ from torch import Tensor
 
 from train.config import ObjectiveConfig
 from train.learning.objectives import (
-    clipped_loss,
-    constant_length_mean,
-    k3,
+    compute_clipped_loss,
+    compute_constant_length_mean,
+    compute_ratio,
+    compute_sequence_mean,
+    compute_token_mean,
+    compute_truncated_importance_weights,
+    estimate_kl,
     mask_mismatched_sequences,
     mask_overlong,
-    ratio,
-    sequence_mean,
-    token_mean,
-    truncated_importance_weights,
     zero_overlong_advantages,
 )
 from train.learning.sequences import TrainingSequence
 
-Logprobs = Sequence[Tensor] | None  # for each sequence, one number per completion token
+Logprobs = Sequence[Tensor] | None  # one tensor per sequence, with one number per completion token
 
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
     """The tensors of a minibatch of T completion tokens and N completions.
 
-    has_sampler_logprob_T  1.0 where the sampler gave a finite log-probability
+    has_sampler_logprob_T  1.0 where the sampler reported a finite log-probability
+    weight_T               importance weight of each token in the policy loss
     denominator_mask_T     1.0 for tokens counted in the denominators
-    loss_mask_T            1.0 for tokens that are also summed
+    loss_mask_T            1.0 for tokens summed in the loss, a subset of the counted tokens
     max_tokens             maximum completion length, for the aggregation "constant_length"
     """
 
@@ -55,7 +56,7 @@ class Minibatch:
     max_tokens: int
 
     def select(self, indices: Tensor) -> "Minibatch":
-        """Select tokens by index, keeping the denominators of the whole minibatch."""
+        """Return a minibatch with these tokens only, but with the denominators of the whole minibatch."""
         return self._with_tensors("_T", lambda tensor: tensor[indices])
 
     def to(self, device: torch.device | str) -> "Minibatch":
@@ -73,11 +74,12 @@ def build_minibatch(
 ) -> Minibatch:  # fmt: skip
     """Convert the sequences to tensors over their tokens.
 
-    old        the learner's log-probabilities; None: the sampler's, until `replace_old_logprobs`
+    old        the learner's log-probabilities; None: use the sampler's, which `replace_old_logprobs` may replace
     reference  the reference's log-probabilities; None without a reference
 
     If the objective needs sampler log-probabilities, tokens without a finite one are masked. Completions masked by
-    `mismatch_low` and `mismatch_high` stay in the denominators, as in AReaL, so the others gain no weight.
+    `mismatch_low` and `mismatch_high` stay in the denominators, as in AReaL, so the mask does not change the weights of
+    other completions.
     """
     lengths_N = torch.tensor([len(sequence.token_ids) for sequence in sequences], dtype=torch.int64)
     samples = torch.arange(len(sequences)).repeat_interleave(lengths_N)
@@ -103,7 +105,7 @@ def build_minibatch(
             low=objective.mismatch_low, high=objective.mismatch_high,
         )  # fmt: skip
     if old is not None and objective.truncation:
-        weight_T = truncated_importance_weights(old_T, sampler_T, cap=objective.truncation)
+        weight_T = compute_truncated_importance_weights(old_T, sampler_T, cap=objective.truncation)
     tokens_N = torch.zeros(len(sequences)).index_add(0, samples, denominator_mask_T)
     reference_T = None if reference is None else torch.cat([torch.empty(0), *reference])
     n_tokens, n_sequences = float(denominator_mask_T.sum()), float((tokens_N > 0).sum())
@@ -114,10 +116,10 @@ def build_minibatch(
 
 
 def replace_old_logprobs(batch: Minibatch, old_logp_T: Tensor, objective: ObjectiveConfig) -> Minibatch:
-    """Replace the old log-probabilities, without recomputing the mask of `mismatch_high`."""
+    """Replace the old log-probabilities and the importance weights; keep the mask of `mismatch_high`."""
     weight_T = batch.weight_T
     if objective.truncation:
-        weight_T = truncated_importance_weights(old_logp_T, batch.sampler_logp_T, cap=objective.truncation)
+        weight_T = compute_truncated_importance_weights(old_logp_T, batch.sampler_logp_T, cap=objective.truncation)
     return replace(batch, old_logp_T=old_logp_T, weight_T=weight_T)
 
 
@@ -127,19 +129,21 @@ def compute_loss(logp_T: Tensor, entropy_T: Tensor, batch: Minibatch, objective:
     The importance weights that correct the sampler's mismatch apply to the policy term only, as in TRL.
     """
     low, high, delta = objective.clip_low, objective.clip_high, objective.delta
-    clipped_T = clipped_loss(logp_T, batch.old_logp_T, batch.advantage_T, low=low, high=high, delta=delta)
+    clipped_T = compute_clipped_loss(logp_T, batch.old_logp_T, batch.advantage_T, low=low, high=high, delta=delta)
     loss_T = batch.weight_T * clipped_T
     if batch.reference_logp_T is not None:
-        loss_T = loss_T + objective.kl * k3(logp_T, batch.reference_logp_T)
+        loss_T = loss_T + objective.kl * estimate_kl(logp_T, batch.reference_logp_T)
     if objective.entropy:
         loss_T = loss_T - objective.entropy * entropy_T
     if objective.aggregation == "token_mean":
-        return token_mean(loss_T, batch.loss_mask_T, n_tokens=batch.n_tokens)
+        return compute_token_mean(loss_T, batch.loss_mask_T, n_tokens=batch.n_tokens)
     if objective.aggregation == "sequence_mean":
-        return sequence_mean(
+        return compute_sequence_mean(
             loss_T, batch.loss_mask_T, batch.sample_index_T, tokens_N=batch.tokens_N, n_sequences=batch.n_sequences
         )
-    return constant_length_mean(loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens)
+    return compute_constant_length_mean(
+        loss_T, batch.loss_mask_T, n_sequences=batch.n_sequences, max_tokens=batch.max_tokens
+    )
 
 
 def compute_minibatch_metrics(
@@ -154,13 +158,13 @@ def compute_minibatch_metrics(
         **_measure_sampler_mismatch(logp_T, batch, objective),
     }
     if batch.reference_logp_T is not None:
-        metrics["kl"] = _masked_mean(k3(logp_T, batch.reference_logp_T), mask_T)
+        metrics["kl"] = _masked_mean(estimate_kl(logp_T, batch.reference_logp_T), mask_T)
     if objective.truncation:
         weight_T = batch.weight_T.double() * mask_T
         squares = batch.n_tokens * weight_T.square().sum().item()
         metrics["mismatch/weight_mean"] = _masked_mean(batch.weight_T, mask_T)
         metrics["mismatch/weight_truncated"] = _masked_mean((batch.weight_T >= objective.truncation).float(), mask_T)
-        # The effective sample size is 1 for equal weights, and approaches 0 as a few outweigh the others.
+        # Effective sample size, as a share: 1 for equal weights, near 0 if a few weights dominate.
         metrics["mismatch/weight_ess"] = weight_T.sum().item() ** 2 / squares if squares else 0.0
     if objective.mismatch_high:
         metrics["mismatch/kept"] = batch.loss_mask_T.sum().item() / batch.n_tokens
@@ -168,8 +172,8 @@ def compute_minibatch_metrics(
 
 
 def _compute_clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Return the shares of clipped tokens, low_min and high_max over completions (in TRL: over processes)."""
-    ratio_T, mask_T = ratio(logp_T, batch.old_logp_T), batch.denominator_mask_T
+    """Return the shares of clipped tokens. low_min and high_max are over completions (in TRL: over processes)."""
+    ratio_T, mask_T = compute_ratio(logp_T, batch.old_logp_T), batch.denominator_mask_T
     low_T = ((ratio_T < 1 - objective.clip_low) & (batch.advantage_T < 0)).float() * mask_T
     high_T = ((ratio_T > 1 + objective.clip_high) & (batch.advantage_T > 0)).float() * mask_T
     alive_N = batch.tokens_N > 0
@@ -188,15 +192,15 @@ def _compute_clip_ratios(logp_T: Tensor, batch: Minibatch, objective: ObjectiveC
 
 
 def _measure_sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: ObjectiveConfig) -> dict[str, float]:
-    """Compare sampler and learner over the tokens with a sampler log-probability.
+    """Compare the log-probabilities of sampler and learner, over the tokens that have both.
 
-    The learner's value is `old`, or `logp` if `old` comes from the sampler.
+    The learner's are the old ones, or `logp_T` if the old ones come from the sampler.
     """
     compared_T = batch.denominator_mask_T * batch.has_sampler_logprob_T
     if not compared_T.any():
         return {}
     learner_T = logp_T if objective.old == "sampler" else batch.old_logp_T
-    difference_T, ratio_T = (learner_T - batch.sampler_logp_T).abs(), ratio(learner_T, batch.sampler_logp_T)
+    difference_T, ratio_T = (learner_T - batch.sampler_logp_T).abs(), compute_ratio(learner_T, batch.sampler_logp_T)
     is_compared = compared_T > 0
     p99_rank = max(1, math.ceil(0.99 * int(is_compared.sum())))
     return {
@@ -206,8 +210,8 @@ def _measure_sampler_mismatch(logp_T: Tensor, batch: Minibatch, objective: Objec
         "sampling/importance_sampling_ratio/min": ratio_T[is_compared].min().item(),
         "sampling/importance_sampling_ratio/mean": _masked_mean(ratio_T, compared_T),
         "sampling/importance_sampling_ratio/max": ratio_T[is_compared].max().item(),
-        "mismatch/kl": _masked_mean(k3(batch.sampler_logp_T, learner_T), compared_T),  # KL(sampler || learner)
-        # NeMo-RL's name and metric; it tolerates up to 1.05.
+        "mismatch/kl": _masked_mean(estimate_kl(batch.sampler_logp_T, learner_T), compared_T),  # KL(sampler || learner)
+        # Metric of NeMo-RL, under its name. NeMo-RL tolerates values up to 1.05.
         "mismatch/token_mult_prob_error": _masked_mean(difference_T.exp(), compared_T),
     }
 

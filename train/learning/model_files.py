@@ -1,7 +1,7 @@
 """The files of a model: each rank reads its shards of the weights, and rank 0 writes the trained model.
 
-With several ranks, no process ever holds the whole model. It is built on torch's meta device, sharded, and loaded: each
-rank reads only its slices of the safetensors files. transformers converts names and joins experts as for whole models.
+With several ranks, no process ever holds the whole model. The model is built on torch's meta device and sharded; then
+each rank reads its slices of the safetensors files. transformers converts names and joins experts as for whole models.
 """
 
 import copy
@@ -32,9 +32,9 @@ from train.learning.policy import (
 from train.learning.ranks import gather_full_tensor
 from train.weights.source import copy_to_cpu
 
-ADAPTER = "adapter"  # subfolder of the LoRA layers
-FILE_BYTES = 2 * 2**30  # bytes of a file, unless a single tensor is larger; writing buffers one file
-_PREFIX, _NAME = "base_model.model.", ".default"  # peft's prefix of module names, and its name of an adapter
+ADAPTER = "adapter"  # subfolder for the LoRA layers
+FILE_BYTES = 2 * 2**30  # maximum size of a file, unless a single tensor is larger; one file is buffered in memory
+_PREFIX, _NAME = "base_model.model.", ".default"  # peft's prefix of module names, and the name of its default adapter
 _PROBE_VOCABULARY = 64
 
 
@@ -58,7 +58,7 @@ def build_empty_model(config: ModelConfig) -> Any:
 def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.device) -> None:
     """Read this rank's shards of the weights into a sharded empty model.
 
-    Raises LearnerError if files or weights are missing, or do not fit.
+    Raises LearnerError if files or weights are missing, or have other shapes than the model.
     """
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import convert_and_load_state_dict_in_model
@@ -70,23 +70,23 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.de
     trained = {name for name, weight in causal.named_parameters() if weight.requires_grad}
     with translate_loading_errors(config.path):
         slices = {names.get(name, name): _Slices(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
-        how = LoadStateDictConfig(
+        loading_config = LoadStateDictConfig(
             pretrained_model_name_or_path=config.path, dtype=choose_base_dtype(config), device_map={"": device},
             weight_mapping=get_model_conversion_mapping(causal),  # type: ignore[arg-type]
         )  # fmt: skip
-        loading, _ = convert_and_load_state_dict_in_model(causal, slices, how)
+        loading, _ = convert_and_load_state_dict_in_model(causal, slices, loading_config)
         init_lora(causal, seed, device)
         loading.missing_keys = {name for name in loading.missing_keys if not is_lora(name)}
         for weight in causal.parameters():
             weight._is_hf_initialized = True  # otherwise transformers would reinitialize LoRA layers
-        loading = type(causal)._finalize_model_loading(causal, how, loading)
+        loading = type(causal)._finalize_model_loading(causal, loading_config, loading)
     for name, weight in causal.named_parameters():
         weight.requires_grad_(name in trained)
     check_complete(config.path, loading.missing_keys)
 
 
 def check_packing_support(path: str) -> None:
-    """Raise LearnerError if the model's family does not support packed rows and plain logits.
+    """Raise LearnerError if models of this family cannot be trained on packed rows.
 
     Tests a model of the same configuration with random weights, few layers and a small vocabulary.
     """
@@ -102,12 +102,14 @@ def check_packing_support(path: str) -> None:
     text.pad_token_id = text.bos_token_id = text.eos_token_id = None
     try:
         shallow = AutoModelForCausalLM.from_config(settings, dtype=torch.float32)  # type: ignore[no-untyped-call]
-    except Exception as error:  # transformers raises many types
-        raise LearnerError(f"{path}: a model of its family cannot be built ({error}). Choose another.") from error
+    except Exception as error:  # transformers raises many types of errors
+        raise LearnerError(
+            f"{path}: transformers cannot build a model of this family ({error}). Choose a model of another family."
+        ) from error
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for weight in shallow.parameters():
-            if weight.ndim > 1:  # so large that predictions are far from uniform, and depend on attention
+            if weight.ndim > 1:  # a std so large that predictions are far from uniform, and depend on attention
                 weight.normal_(std=weight.shape[-1] ** -0.5, generator=generator)
     set_train_mode(shallow)
     enable_packed_attention(shallow, path)
@@ -116,7 +118,7 @@ def check_packing_support(path: str) -> None:
 class _Slices:
     """A lazily read tensor of a file, with the interface of safetensors' get_slice.
 
-    Slices are copies, since the file may be deleted during the run.
+    Slices are copies instead of memory maps, since the file may be deleted during the run.
     """
 
     def __init__(self, in_file: Any) -> None:
@@ -142,7 +144,7 @@ def _open_weight_files(path: str) -> list[Any]:
             files = [single]
         else:
             raise LearnerError(
-                f"{path}: under torchrun, each rank reads its shards from safetensors files, and the model has none. "
+                f"{path}: the model has no safetensors files, from which ranks read their shards under torchrun. "
                 "Convert it: load the model with transformers, and save it with save_pretrained."
             )
         return [safe_open(file, framework="pt") for file in files]
@@ -154,8 +156,8 @@ def write_model(
 ) -> None:  # fmt: skip
     """Write a model and its tokenizer atomically, for transformers and vLLM.
 
-    weights  full tensors in the precision of the computation
-    adapter  returns the LoRA layers, after `weights` is exhausted; None without LoRA
+    weights  full tensors in `model.dtype`
+    adapter  returns the LoRA layers, called after the iteration over `weights`; None without LoRA
 
     Raises LearnerError if they cannot be written.
     """
@@ -217,7 +219,7 @@ def write_adapter(weights: Mapping[str, Tensor], config: ModelConfig, folder: Pa
 
 
 def write_weights(weights: Iterable[tuple[str, Tensor]], folder: Path, file_bytes: int = FILE_BYTES) -> None:
-    """Write a stream of tensors to one file, or several with an index, under transformers' file names.
+    """Write tensors to one file, or to several files with an index, under transformers' file names.
 
     Raises OSError or SafetensorError if they cannot be written.
     """

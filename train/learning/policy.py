@@ -21,18 +21,19 @@ from train.learning.ranks import gather_full_tensor, replicate, shard_like
 from train.learning.sequences import PackedRow, TrainingSequence, pack_into_rows
 from train.weights.source import split_by_bytes
 
-_TEST_LENGTHS = ((3, (5, 3)), (2, (4,)))  # tokens of two prompts, each with those of its completions
-_TEST_ROW_TOKENS = 64  # enough for all of them
-_TOLERANCE = 1e-3  # of float32 log-probabilities, for packed completions against single ones
+_TEST_LENGTHS = ((3, (5, 3)), (2, (4,)))  # for each of two test prompts: its length, and those of its completions
+_TEST_ROW_TOKENS = 64  # enough for all test sequences
+_TOLERANCE = 1e-3  # maximum difference of float32 log-probabilities between packed and separate completions
 
 
 class Policy(nn.Module):
-    """A model that maps a PackedRow to two (R,) tensors: the log-probability of each predicted token after temperature,
-    and the entropy there in nats.
+    """A model that maps a PackedRow to the log-probabilities and the entropies of its predicted tokens, both (R,).
 
-    autocast      compute in `dtype` from float32 weights; not needed if weights arrive in `dtype`, as from FSDP
-    exact_logits  compute float32 logits from hidden states and a head in `dtype`, as vLLM does with a float32 head
-    context       process group of the ranks that share each row (attention.py)
+    Log-probabilities are after temperature; entropies are in nats.
+
+    autocast      whether to compute in `dtype` from float32 weights; unnecessary with FSDP, which casts weights itself
+    exact_logits  whether to compute float32 logits from a head in `dtype`, as vLLM's float32 head does
+    context       process group of the ranks that share each row (attention.py); None if this rank has whole rows
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Policy(nn.Module):
         hidden_UD = _select_rows(decoded.last_hidden_state[0], row.source_index_U).to(self.dtype)
         head = self.causal.get_output_embeddings()
         head_VD = head.weight.to(self.dtype)
-        if getattr(head, "bias", None) is not None:  # an additional input of constant 1
+        if getattr(head, "bias", None) is not None:  # append the bias as the weight of an input that is always 1
             hidden_UD = torch.cat([hidden_UD, hidden_UD.new_ones(len(hidden_UD), 1)], 1)
             head_VD = torch.cat([head_VD, head.bias.to(self.dtype)[:, None]], 1)
         logp_U, entropy_U = compute_logprob_and_entropy(
@@ -71,14 +72,14 @@ class Policy(nn.Module):
 
 
 def _select_rows(matrix: Tensor, indices: Tensor) -> Tensor:
-    # If completions share a prompt's last row, the backward of plain indexing on CPUs sums in nondeterministic order.
+    # F.embedding instead of indexing, whose backward on CPUs sums repeated rows in nondeterministic order.
     return F.embedding(indices, matrix)
 
 
 def load_causal_lm(config: ModelConfig, *, seed: int = 0) -> Any:
     """Load the model in float32 on the CPU, with LoRA layers if configured.
 
-    Raises LearnerError if there is no such model, or its family does not support packed rows and plain logits.
+    Raises LearnerError if there is no such model, or if models of this family cannot be trained on packed rows.
     """
     from transformers import AutoModelForCausalLM
 
@@ -120,18 +121,20 @@ def translate_loading_errors(path: str) -> Iterator[None]:
         yield
     except LearnerError:
         raise
-    except Exception as error:  # many types: no such repository, no network, damaged files
+    except Exception as error:  # transformers raises many types of errors
         raise LearnerError(f"{path} cannot be loaded: {str(error).strip() or type(error).__name__}") from error
 
 
 def check_complete(path: str, missing: Iterable[str]) -> None:
-    """Raise LearnerError if weights are missing in a model's files."""
+    """Raise LearnerError if `missing` names weights that a model's files lack."""
     if names := sorted(missing):
-        raise LearnerError(f"{path}: weights are missing: {', '.join(names[:5])}. Give a complete model.")
+        raise LearnerError(
+            f"{path}: weights are missing: {', '.join(names[:5])}. Give a model whose files have all weights."
+        )
 
 
 def check_trained_experts(causal: Any, path: str) -> None:
-    """Raise LearnerError if trained experts would stay in float32, since autocast does not cover their product."""
+    """Raise LearnerError if experts are trained, because autocast would leave their products in float32."""
     if any(weight.requires_grad and weight.ndim == 3 for weight in causal.parameters()):
         raise LearnerError(
             f"{path} is a mixture of experts: on a single GPU, training all of its weights would compute the experts "
@@ -143,7 +146,7 @@ def set_train_mode(causal: Any) -> None:
     """Set the model to training mode, without dropout."""
     for module in causal.modules():
         if isinstance(module, nn.Dropout):
-            module.p = 0.0  # the sampler has no dropout, and an update must depend on its minibatch alone
+            module.p = 0.0  # as in the sampler; and updates must be deterministic
     causal.train()  # activation checkpointing requires training mode
 
 
@@ -154,25 +157,25 @@ def add_lora_and_checkpointing(causal: Any, config: ModelConfig) -> None:
             weight.data = weight.data.to(choose_base_dtype(config))
         insert_lora_layers(causal, config)
         for name, weight in causal.named_parameters():
-            if is_lora(name):  # peft creates LoRA layers in the precision of their base layer
+            if is_lora(name):  # peft creates LoRA layers in the dtype of their base layer
                 weight.data = weight.data.float()
     if config.activation_checkpointing:
         causal.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 
 
 def choose_base_dtype(config: ModelConfig) -> torch.dtype:
-    """Return the precision of loaded weights: float32 if trained, that of the computation if frozen under LoRA."""
+    """Return the dtype of loaded weights: float32 for training, or the dtype of computation if LoRA freezes them."""
     return torch.bfloat16 if config.lora_rank and config.dtype == "bfloat16" else torch.float32
 
 
 def find_layers(causal: Any) -> list[nn.Module]:
-    """Return the decoder layers, the units of FSDP's sharding."""
+    """Return the decoder layers, which FSDP shards as units."""
     kinds = causal._no_split_modules or ()
     return [module for module in causal.modules() if type(module).__name__ in kinds]
 
 
 def bucket_parameter_names(causal: Any, dtype: torch.dtype, max_bytes: int) -> list[list[str]]:
-    """Group the parameter names into buckets of at most `max_bytes` in `dtype`, or one parameter."""
+    """Group parameter names into buckets of at most `max_bytes` in `dtype`. A larger parameter has its own bucket."""
     sizes = {name: weight.numel() * dtype.itemsize for name, weight in causal.named_parameters() if not is_lora(name)}
     return list(split_by_bytes(sizes, sizes.__getitem__, max_bytes))
 
@@ -182,8 +185,8 @@ def export_tensors(causal: Any, dtype: torch.dtype, names: Sequence[str] | None 
 
     names: parameters to yield; None: all
 
-    Files have one tensor per expert, whereas transformers joins a layer's experts. Unconverted tensors are the
-    learner's own: copy those that you keep. All ranks that share the model must call this and exhaust it.
+    Experts, which transformers joins, are split again. Other tensors may share the learner's memory: copy them to keep
+    them. All ranks that share the model must call this and exhaust the iterator.
     """
     from transformers.core_model_loading import revert_weight_conversion
 
@@ -203,11 +206,11 @@ def is_lora(name: str) -> bool:
 
 
 def insert_lora_layers(causal: Any, config: ModelConfig) -> None:
-    """Insert LoRA layers, whose weights `init_lora` sets."""
+    """Insert LoRA layers. Call `init_lora` afterwards to set their weights."""
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        raise LearnerError(f"lora_rank: {error}. Type: pip install peft") from error
+        raise LearnerError(f"model.lora_rank needs peft: {error}. Type: pip install peft") from error
     inject_adapter_in_model(
         LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules="all-linear"),  # type: ignore[arg-type]
         causal,
@@ -217,7 +220,7 @@ def insert_lora_layers(causal: Any, config: ModelConfig) -> None:
 def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
     """Initialize LoRA as peft does: random A, and B = 0, so the model is unchanged.
 
-    Depends on the seed alone, not on the number of ranks.
+    The values depend on the seed alone, not on the number of ranks.
     """
     generator = torch.Generator().manual_seed(seed)
     for module in causal.modules():
@@ -233,12 +236,12 @@ def init_lora(causal: Any, seed: int, device: torch.device | str) -> None:
 def enable_packed_attention(causal: Any, path: str) -> None:
     """Switch to packed attention. Raises LearnerError if packing changes the log-probabilities of completions.
 
-    Packing changes them if another layer than attention carries state along the row, or if logits are scaled or capped.
+    Packing changes them if a layer other than attention carries state along the row, or if logits are scaled or capped.
     """
     settings = causal.config.get_text_config()
     soft = [name for name in ("final_logit_softcapping", "attn_logit_softcapping") if getattr(settings, name, None)]
     if soft:
-        raise LearnerError(f"{path}: {soft[0]} is not supported. Choose a model of another family.")
+        raise LearnerError(f"{path}: training does not support {soft[0]}. Choose a model of another family.")
     draw = partial(torch.randint, settings.vocab_size, generator=torch.Generator().manual_seed(0))
     sequences, alone = [], []
     for prompt_tokens, completions in _TEST_LENGTHS:
@@ -254,10 +257,13 @@ def enable_packed_attention(causal: Any, path: str) -> None:
         (row,) = pack_into_rows(sequences, row_tokens=_TEST_ROW_TOKENS)
         packed, _ = Policy(causal, torch.float32, 1.0)(row)
     except (TypeError, ValueError, AttributeError) as error:
-        raise LearnerError(f"{path}: its family does not support packed rows ({error}). Choose another.") from error
+        raise LearnerError(
+            f"{path}: models of this family do not support packed rows ({error}). Choose a model of another family."
+        ) from error
     difference = (packed - torch.cat(alone)[row.token_index_R]).abs().max().item()
     if not difference < _TOLERANCE:
         raise LearnerError(
             f"{path}: packing several completions into one row changes their log-probabilities by {difference:.2g}. "
-            "Layers with state along the row and scaled or capped logits are unsupported. Choose another family."
+            "Layers with state along the row and scaled or capped logits are unsupported. Choose a model of another "
+            "family."
         )

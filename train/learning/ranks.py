@@ -20,12 +20,13 @@ from train import config
 from train.errors import LearnerError, UpdateError
 from train.learning.heartbeats import Heartbeats
 
-CALL_TIMEOUT_SECONDS = 900.0  # within a call, all ranks do the same work in about the same time
-_FILES_SECONDS = 3600.0  # ranks may read and write files at different speeds
+CALL_TIMEOUT_SECONDS = 900.0  # limit of a rank's wait within a call, in which all ranks do the same work
+_FILES_TIMEOUT_SECONDS = 3600.0  # longer, because ranks may read and write files at different speeds
 _SHUTDOWN_SECONDS = 0.3
-_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # user settings take precedence
-# Engine and learner alternately use GPU memory, in blocks of different sizes. Pinned memory would be rounded up to
-# powers of two, a quarter more for a learner's state; eight threads pin it four times as fast as one.
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")  # the user's settings, which take precedence
+# Expandable segments, because engine and learner alternately use GPU memory in blocks of different sizes. By default,
+# pinned memory is rounded up to powers of two, which adds a quarter to a learner's state. Eight threads pin memory four
+# times as fast as one.
 _ALLOCATOR_SETTINGS = (
     "expandable_segments:True,pinned_max_round_threshold_mb:16,pinned_max_cached_size_mb:16,"
     "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"
@@ -33,27 +34,27 @@ _ALLOCATOR_SETTINGS = (
 
 
 class RankGroup:
-    """All ranks, from the perspective of this process.
+    """This process's connection to the other ranks.
 
-    timeout_seconds: time limit of a rank that waits for another one within a call; between calls, there is none
+    timeout_seconds: time limit of a rank's wait for another rank within a call; there is none between calls
 
-    Raises LearnerError if the other ranks do not start, or their number does not fit the settings.
+    Raises LearnerError if other ranks do not start in time, or if the number of ranks does not fit the settings.
     """
 
     def __init__(self, settings: config.ParallelismConfig, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> None:
         self.size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
-        # With an index, because "cuda" alone is the machine's first GPU in the threads of libraries.
+        # The index is needed: in the threads of libraries, "cuda" alone means the machine's first GPU.
         local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         self.device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
         self.use_device()
-        self._copies: Any = None  # stream of copies to the CPU; None without a GPU
+        self._copy_stream: Any = None  # stream of copies to the CPU; None without a GPU
         if self.device.type == "cuda":
-            self._copies = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._copy_stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             if not any(name in os.environ for name in _ALLOCATOR_VARIABLES):
                 torch._C._accelerator_setAllocatorSettings(_ALLOCATOR_SETTINGS)
-        self._shard = settings.shard or self.size  # ranks that together hold one copy of the weights
-        self.context = settings.context  # ranks that share each row
+        self._shard = settings.shard or self.size  # number of ranks that together hold one copy of the weights
+        self.context = settings.context  # number of ranks that share each row
         for key, n_ranks in (("ranks.shard", self._shard), ("ranks.context", self.context)):
             if self.size % n_ranks:
                 raise LearnerError(
@@ -62,23 +63,23 @@ class RankGroup:
                 )
         if self.size > 1 and not dist.is_initialized():
             backends = "cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo"
-            # The group lasts as long as the process, because creating a second one sometimes hangs.
+            # The group is never destroyed before exit, because the creation of a second one sometimes hangs.
             try:
                 dist.init_process_group(backends, timeout=timedelta(seconds=timeout_seconds))
             except RuntimeError as error:
                 raise LearnerError(
-                    f"rank {self.rank}: not all of the {self.size} ranks have started within {timeout_seconds:g} s. "
-                    f"({error})"
+                    f"rank {self.rank}: not all of the {self.size} ranks have started within {timeout_seconds:g} s "
+                    f"({error}). See the output of the other ranks."
                 ) from error
             atexit.register(_leave_group)
-        # A background thread's messages must not interleave with others. None for one rank.
+        # Collectives of a background thread need their own group, to not interleave with others. None for one rank.
         self.background_group = _create_background_group() if self.size > 1 else None
         self._heartbeats = _start_heartbeats(self.rank, self.size) if self.size > 1 else None
         if self._heartbeats:
             self._heartbeats.ends_process = True
 
     def check_on_rank_zero(self, check: Callable[[], None]) -> None:
-        """Run a check on rank 0 only; if it raises LearnerError, all ranks do."""
+        """Run a check on rank 0. If it raises LearnerError, raise that on all ranks."""
         failure = None
         try:
             if self.rank == 0:
@@ -89,10 +90,10 @@ class RankGroup:
             raise LearnerError(failure)
 
     def shard(self, policy: nn.Module, layers: list[nn.Module], dtype: torch.dtype) -> None:
-        """Shard every weight over the ranks; FSDP gathers each layer, in dtype, while it computes.
+        """Shard every weight over the ranks with FSDP, which gathers each layer in `dtype` for its computation.
 
-        Each group of `ranks.shard` successive ranks has a copy of all weights. Only gradients cross groups. They are
-        summed in float32, not averaged, because each rank computes its part of the minibatch's loss.
+        Each group of `ranks.shard` successive ranks holds a copy of all weights. Only gradients are exchanged between
+        groups. They are summed in float32 instead of averaged, since each rank computes its part of the batch's loss.
         """
         from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
@@ -100,15 +101,15 @@ class RankGroup:
         precision = MixedPrecisionPolicy(
             param_dtype=None if dtype == torch.float32 else dtype,
             reduce_dtype=torch.float32,
-            cast_forward_inputs=False,  # angles of rotary embeddings stay float32
+            cast_forward_inputs=False,  # keep the angles of rotary embeddings in float32
         )
         for module in (*layers, policy):
-            # At the root, too: after a forward without backward, its gathered weights would become stale.
+            # Reshard the root, too: after a forward pass without backward, its gathered weights would become stale.
             fully_shard(module, mesh=mesh, mp_policy=precision, reshard_after_forward=True)
         for module in policy.modules():
             if isinstance(module, FSDPModule):
                 module.set_gradient_divide_factor(1.0)
-                module.set_force_sum_reduction_for_comms(True)  # gloo supports no other
+                module.set_force_sum_reduction_for_comms(True)  # gloo supports only sums
 
     def get_context_group(self) -> Any:
         """Return the process group that shares this rank's rows; None without context parallelism."""
@@ -142,12 +143,12 @@ class RankGroup:
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Translate errors of exhausted memory and lost ranks to LearnerError."""
+        """Translate errors due to exhausted memory or lost ranks to LearnerError."""
         try:
             with nullcontext() if self._heartbeats is None else self._heartbeats.guard_call():
                 yield
         except UpdateError:
-            raise  # on all ranks, which continue
+            raise  # raised on all ranks, which can continue
         except LearnerError as error:
             self.announce_failure(str(error))
             raise
@@ -161,8 +162,8 @@ class RankGroup:
             if self._heartbeats is None:
                 raise
             loss = self._heartbeats.find_lost_rank() or (
-                f"rank {self.rank} of {self.size}: a call has failed although no rank is lost. --resume continues the "
-                f"run. ({error})"
+                f"rank {self.rank} of {self.size}: a call has failed, although no rank is lost ({error}). --resume "
+                "continues the run."
             )
             self.announce_failure(loss)
             raise LearnerError(loss) from error
@@ -175,27 +176,27 @@ class RankGroup:
     @contextmanager
     def use_copy_stream(self) -> Iterator[None]:
         """Copy to pinned memory asynchronously in this block; see `wait_for_copies`."""
-        if self._copies is None:
+        if self._copy_stream is None:
             yield
             return
-        self._copies.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._copies):
+        self._copy_stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._copy_stream):
             yield
 
     def wait_for_copies(self, *, on_host: bool) -> None:
-        """Wait for the copies of `use_copy_stream`: block this thread if `on_host`, else the GPU's subsequent work."""
-        if self._copies is not None and on_host:
-            self._copies.synchronize()
-        elif self._copies is not None:
-            torch.cuda.current_stream().wait_stream(self._copies)
+        """Wait for the copies of `use_copy_stream`. on_host: block this thread instead of the current CUDA stream."""
+        if self._copy_stream is not None and on_host:
+            self._copy_stream.synchronize()
+        elif self._copy_stream is not None:
+            torch.cuda.current_stream().wait_stream(self._copy_stream)
 
     def announce_failure(self, reason: str) -> None:
-        """Send the other ranks the reason for which this one ends."""
+        """Send the other ranks the reason of this rank's failure."""
         if self._heartbeats:
             self._heartbeats.announce_failure(reason)
 
     def close(self) -> None:
-        """Allow the other ranks to end; no further calls follow."""
+        """End the supervision of other ranks, which may now exit. No calls may follow."""
         if self._heartbeats:
             self._heartbeats.ends_process = False
 
@@ -225,18 +226,18 @@ def _create_mesh(device: str, n_copies: int, shard: int) -> Any:
 
 @cache
 def _create_background_group() -> Any:
-    return dist.new_group(backend="gloo", timeout=timedelta(seconds=_FILES_SECONDS))
+    return dist.new_group(backend="gloo", timeout=timedelta(seconds=_FILES_TIMEOUT_SECONDS))
 
 
 def _leave_group() -> None:
-    # A gloo thread takes the GIL to free the tensors of the last call; during interpreter shutdown, that would abort
-    # the process.
+    # Wait until gloo's threads have freed the tensors of the last call. They take the GIL for that, and during
+    # interpreter shutdown this would abort the process.
     time.sleep(_SHUTDOWN_SECONDS)
     dist.destroy_process_group()
 
 
 def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
-    """Shard a tensor that all ranks have in full, as `like` is sharded. Return it unchanged if `like` is unsharded."""
+    """Shard a tensor that all ranks hold in full, in the layout of `like`. Return it unchanged if that is unsharded."""
     if not hasattr(like, "device_mesh"):
         return tensor
     from torch.distributed.tensor import distribute_tensor
@@ -245,7 +246,7 @@ def shard_like(tensor: Tensor, *, like: Any) -> Tensor:
 
 
 def get_local_shard(tensor: Any) -> Tensor:
-    """Return this rank's shard as a plain tensor without a copy; the shard of an unsharded tensor is the tensor."""
+    """Return this rank's shard as a plain tensor, without a copy. An unsharded tensor is its own shard."""
     shard: Tensor = tensor.detach().to_local() if hasattr(tensor, "device_mesh") else tensor.detach()
     return shard
 
@@ -253,7 +254,7 @@ def get_local_shard(tensor: Any) -> Tensor:
 def copy_to_host(tensor: Any, into: Any = None) -> Any:
     """Copy this rank's shard to CPU memory; from a GPU, asynchronously to pinned memory.
 
-    into: an earlier copy, whose memory is reused
+    into: an earlier copy, to reuse its memory
     """
     if into is None:
         shard = get_local_shard(tensor)
@@ -263,7 +264,7 @@ def copy_to_host(tensor: Any, into: Any = None) -> Any:
 
 
 def copy_to_device(tensor: Any, device: torch.device) -> Tensor:
-    """Copy this rank's shard to another device, as a shard."""
+    """Copy this rank's shard to another device; the copy is a shard, too."""
     return _wrap_like(tensor, get_local_shard(tensor).to(device, copy=True))
 
 
@@ -273,13 +274,13 @@ def _wrap_like(tensor: Any, shard: Tensor) -> Tensor:
         return shard
     from torch.distributed.tensor import DTensor
 
-    # Not from_local, which would move the shard to the GPU again.
+    # DTensor.from_local would move the shard to the GPU again.
     part: Tensor = DTensor(shard, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
     return part
 
 
 def replicate(tensor: Any) -> Any:
-    """Gather a tensor on every rank as a replicated DTensor, which can be multiplied with sharded ones."""
+    """Gather a tensor on every rank as a replicated DTensor, which can be multiplied with sharded tensors."""
     if not hasattr(tensor, "device_mesh"):
         return tensor
     from torch.distributed.tensor import Replicate
@@ -288,6 +289,6 @@ def replicate(tensor: Any) -> Any:
 
 
 def gather_full_tensor(tensor: Tensor) -> Tensor:
-    """Gather the full tensor from all ranks; all ranks must call this."""
+    """Gather the full tensor from all ranks, which must all call this."""
     mine: Tensor = tensor.detach()
     return mine.full_tensor() if hasattr(mine, "full_tensor") else mine

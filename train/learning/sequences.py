@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Length at which attention costs as much as the rest: about 6 times the width of a dense model
+# Length of a sequence whose attention costs as much as its other operations: about 6 times the width of a dense model.
 _SQUARE_TOKENS = 12_000
-# Attention copies a prompt's keys and values for each completion: at most this many per token of row capacity.
+# Maximum number of attention keys per token of row capacity: keys of a prompt are copied for each completion.
 MAX_KEYS_PER_TOKEN = 2
 
 
@@ -27,10 +27,11 @@ MAX_KEYS_PER_TOKEN = 2
 class TrainingSequence:
     """A prompt and one completion of it.
 
-    sampler_logprobs  one per token, after temperature; nan or infinite where the sampler gave none
+    sampler_logprobs  one per token, after temperature; nan or infinite where the sampler reported none
     advantages        one per token
     reward            nan if unknown
-    sampled_mask      whether the policy sampled each token; empty: all. The loss excludes others, such as tool output
+    sampled_mask      whether the policy sampled each token; empty for all. The loss excludes other tokens, such as tool
+                      output
     """
 
     prompt_ids: tuple[int, ...]
@@ -46,12 +47,12 @@ class TrainingSequence:
             raise ValueError("a completion needs a prompt of at least one token")
         if not len(self.token_ids) == len(self.sampler_logprobs) == len(self.advantages):
             raise ValueError(
-                f"{len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
+                f"a completion has {len(self.token_ids)} tokens, {len(self.sampler_logprobs)} log-probabilities and "
                 f"{len(self.advantages)} advantages: the three numbers must be equal"
             )
         if self.sampled_mask and len(self.sampled_mask) != len(self.token_ids):
             raise ValueError(
-                f"{len(self.token_ids)} tokens, but {len(self.sampled_mask)} values of the mask of sampled tokens"
+                f"a completion has {len(self.token_ids)} tokens, but {len(self.sampled_mask)} values in sampled_mask"
             )
 
 
@@ -59,16 +60,16 @@ class TrainingSequence:
 class PackedRow:
     """The input of one forward pass: L tokens of prompts, each followed by its completions in this row.
 
-    The row predicts U tokens, for R tokens of the minibatch: identical completions are in the row once, so U may be
-    less than R. The last token of each completion is omitted, since it predicts nothing. Positions of a completion
+    The row predicts U distinct tokens for R tokens of the minibatch; U < R if completions are identical, since the row
+    has these once. It omits the last token of each completion, which predicts nothing. Positions of a completion
     continue those of its prompt. An empty row has one token and predicts nothing.
 
     lengths         for each prompt, its own length followed by those of its completions; a prompt with a single
                     completion is one sequence
-    source_index_U  index in L that predicts each token
+    source_index_U  for each predicted token, the index in L that predicts it
     targets_U       the predicted tokens
-    token_index_R   index in T of each predicted token of the minibatch
-    unique_index_R  index in U of each of these tokens
+    token_index_R   for each token of the minibatch that this row predicts, its index in T
+    unique_index_R  for each of these tokens, its index in U
     """
 
     token_ids_L: Tensor
@@ -88,9 +89,9 @@ def pack_into_rows(
     rank: int = 0,
     device: torch.device | str = "cpu",
 ) -> Iterator[PackedRow]:
-    """Yield this rank's share of the rows; all ranks get the same number.
+    """Pack the sequences into rows, and yield this rank's rows. All ranks get the same number of rows.
 
-    If the longest sequence exceeds row_tokens, rows grow to its length.
+    If the longest sequence exceeds `row_tokens`, its length is the capacity of rows instead.
     """
     of_prompt: dict[tuple[int, ...], dict[tuple[int, ...], list[int]]] = {}
     for number, each in enumerate(sequences):
@@ -100,7 +101,7 @@ def pack_into_rows(
         PackedPrompt(len(ids), tuple((tuple(numbers), max(len(each) - 1, 0)) for each, numbers in completions.items()))
         for ids, completions in of_prompt.items()
     ]
-    for row in split_across_ranks(pack(prompts, row_tokens=row_tokens), ranks=ranks)[rank]:
+    for row in split_across_ranks(pack_prompts(prompts, row_tokens=row_tokens), ranks=ranks)[rank]:
         yield _build_row(row, sequences, first_indices, device)
 
 
@@ -138,7 +139,7 @@ def _build_row(
 
 
 def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
-    """Return a rank's part of a row, padded with a sequence without targets. `lengths` describe the whole row."""
+    """Return a rank's tokens of a row, padded with a sequence without targets. `lengths` still has the whole row."""
     if ranks == 1:
         return row
     n_tokens = len(row.token_ids_L)
@@ -165,7 +166,7 @@ def shard_row(row: PackedRow, *, ranks: int, rank: int) -> PackedRow:
 class PackedPrompt:
     """A prompt with its completions in the same row.
 
-    prompt_tokens  tokens of the prompt
+    prompt_tokens  number of tokens of the prompt
     completions    for each distinct completion, its indices in the minibatch and its number of input tokens
     """
 
@@ -178,47 +179,47 @@ class PackedPrompt:
 
     @property
     def n_attention_keys(self) -> int:
-        """Return the number of attention keys, prompts repeated."""
+        """The number of attention keys, with the prompt's keys repeated for each completion."""
         return sum(self.prompt_tokens + tokens for _, tokens in self.completions)
 
     @property
     def cost(self) -> float:
-        """Return the cost in tokens, to which attention adds the squared lengths / _SQUARE_TOKENS."""
+        """The cost in tokens. Attention adds the square of each length, divided by _SQUARE_TOKENS."""
         square = self.prompt_tokens * self.prompt_tokens
         squares = square + sum((self.prompt_tokens + tokens) ** 2 - square for _, tokens in self.completions)
         return self.tokens + squares / _SQUARE_TOKENS
 
 
-def pack(prompts: Sequence[PackedPrompt], *, row_tokens: int) -> list[list[PackedPrompt]]:
+def pack_prompts(prompts: Sequence[PackedPrompt], *, row_tokens: int) -> list[list[PackedPrompt]]:
     """Pack prompts with their completions into rows of at most `row_tokens`; return the prompts of each row.
 
-    Rows grow to hold the longest prompt and completion. If a prompt's completions do not fit into one row, several rows
-    repeat the prompt.
+    If the longest prompt with completion exceeds `row_tokens`, its length is the capacity. If a prompt's completions do
+    not fit into one row, several rows repeat the prompt.
     """
     lengths = (each.prompt_tokens + tokens for each in prompts for _, tokens in each.completions)
     capacity = max(row_tokens, max(lengths, default=0))
     parts = []
     for each in prompts:
         sizes = [(tokens, each.prompt_tokens + tokens) for _, tokens in each.completions]
-        for row in first_fit_decreasing(sizes, (capacity - each.prompt_tokens, MAX_KEYS_PER_TOKEN * capacity)):
+        for row in pack_first_fit_decreasing(sizes, (capacity - each.prompt_tokens, MAX_KEYS_PER_TOKEN * capacity)):
             parts.append(PackedPrompt(each.prompt_tokens, tuple(each.completions[index] for index in row)))
     sizes = [(part.tokens, part.n_attention_keys) for part in parts]
-    rows = first_fit_decreasing(sizes, (capacity, MAX_KEYS_PER_TOKEN * capacity))
+    rows = pack_first_fit_decreasing(sizes, (capacity, MAX_KEYS_PER_TOKEN * capacity))
     return [[parts[index] for index in row] for row in rows]
 
 
-def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, int]) -> list[list[int]]:
-    """Pack items into bins; return each bin's indices. Neither sum of sizes in a bin exceeds its capacity.
+def pack_first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, int]) -> list[list[int]]:
+    """Pack items with two sizes each into bins, the largest items first. Return the item indices of each bin.
 
-    The largest come first: with one size, this needs at most 11/9 of the optimal bins plus one. Raises ValueError for
-    an item larger than a bin.
+    In each bin, neither sum of sizes exceeds its capacity. With a single size, the number of bins is at most 11/9 of
+    the optimum plus one. Raises ValueError for an item larger than a bin.
     """
     packed: list[list[int]] = []
     remaining: list[tuple[int, int]] = []
     for index in sorted(range(len(sizes)), key=lambda index: sizes[index], reverse=True):
         first, second = sizes[index]
         if first > capacity[0] or second > capacity[1]:
-            raise ValueError(f"an item of {sizes[index]} does not fit into a bin of {capacity}")
+            raise ValueError(f"an item of size {sizes[index]} does not fit into a bin of {capacity}")
         fits = (bin for bin, left in enumerate(remaining) if left[0] >= first and left[1] >= second)
         if (fit := next(fits, len(packed))) == len(packed):
             packed.append([])
@@ -229,9 +230,9 @@ def first_fit_decreasing(sizes: Sequence[tuple[int, int]], capacity: tuple[int, 
 
 
 def split_across_ranks(packed: Sequence[list[PackedPrompt]], *, ranks: int) -> list[list[list[PackedPrompt]]]:
-    """Return the rows of each rank. All ranks get the same number, padded with empty rows, since they run in lockstep.
+    """Assign rows to ranks, the longest first, each to the least loaded rank. Return the rows of each rank.
 
-    The longest rows are assigned first, each to the least loaded rank.
+    All ranks get the same number of rows, padded with empty rows, because they run in lockstep.
     """
     costs = [sum(part.cost for part in row) for row in packed]
     max_rows = -(-len(packed) // ranks)

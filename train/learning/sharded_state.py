@@ -24,8 +24,8 @@ from train.errors import CheckpointError
 from train.learning.ranks import copy_to_device, get_local_shard
 from train.weights.source import split_by_bytes
 
-_SHARD_BYTES = 512 * 2**20  # of moments on the GPU at once
-_STEP = "step"  # AdamW's number of updates, which stays on its device
+_SHARD_BYTES = 512 * 2**20  # maximum size of the moments that are on the GPU together
+_STEP = "step"  # AdamW's number of updates, which is never offloaded
 
 State = Mapping[str, Tensor]
 
@@ -35,8 +35,8 @@ def write_in_background(
 ) -> Future[None]:
     """Write and fsync a state in a background thread. The state must not change meanwhile.
 
-    group  process group of all ranks, for this call alone; None for one rank
-    begin  called in that thread before it writes
+    group  process group of all ranks, which no other call uses; None for one rank
+    begin  called in the background thread before it writes
 
     All ranks must call this. The future completes when all have written, and raises CheckpointError if one failed.
     """
@@ -45,16 +45,16 @@ def write_in_background(
     def write() -> None:
         try:
             begin()
-            # torch would copy ahead on a GPU, although all tensors are on the CPU.
+            # Without this, torch would copy ahead to a GPU, although all tensors are on the CPU.
             writer = _Writer(folder, sync_files=True, per_thread_copy_ahead=0)
             with _translate_errors():
                 save(dict(state), storage_writer=writer, process_group=group, no_dist=group is None)
             written.set_result(None)
-        except BaseException as error:  # any other handling would leave the future pending
+        except BaseException as error:  # the future must not stay pending
             written.set_exception(error)
 
     _ignore_single_process_warning()
-    # A daemon: after the loss of other ranks, the process exits without waiting for them.
+    # A daemon thread, so the process can exit after the loss of other ranks, for which this thread waits.
     threading.Thread(target=write, name="checkpoint", daemon=True).start()
     return written
 
@@ -80,17 +80,17 @@ def read(state: State, folder: Path, group: Any) -> None:
 
 
 def read_tensor_shapes(folder: Path) -> dict[str, Size]:
-    """Read the names and full shapes of the tensors in a folder. Raises CheckpointError if it is damaged."""
+    """Read the names and full shapes of a state's tensors. Raises CheckpointError if the files are damaged."""
     try:
         tensors = FileSystemReader(folder).read_metadata().state_dict_metadata
-    except Exception as error:  # many types, as for everything read with pickle
+    except Exception as error:  # unpickling a damaged file raises many types of errors
         raise CheckpointError(f"{folder} is damaged ({type(error).__name__}: {error})") from error
     return {name: tensor.size for name, tensor in tensors.items() if isinstance(tensor, TensorStorageMetadata)}
 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Translate torch's exception, a BaseException, to CheckpointError with the error of the first failed rank."""
+    """Translate torch's CheckpointException to CheckpointError with the error of the first failed rank."""
     try:
         yield
     except CheckpointException as error:
@@ -103,14 +103,16 @@ def _ignore_single_process_warning() -> None:
 
 
 def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], shard_bytes: int = _SHARD_BYTES) -> None:
-    """Make the optimizer's step shard by shard, with the result of `optimizer.step()`, and clear the gradients.
+    """Run the optimizer's step on groups of weights, whose moments are on the GPU meanwhile. Clear the gradients.
+
+    The result equals that of a single `optimizer.step()`.
 
     weights: all weights of the optimizer; weights without a gradient stay unchanged
     """
     gradients = {weight: weight.grad for weight in weights if weight.grad is not None}
     for weight in gradients:
         weight.grad = None
-    # AdamW has two moments. The list is a copy: the loop removes gradients from the mapping.
+    # The factor 2 is for AdamW's two moments. The list is a copy, because the loop removes gradients from the mapping.
     for shard in split_by_bytes(list(gradients), lambda weight: 2 * get_local_shard(weight).nbytes, shard_bytes):
         on_cpu = {weight: optimizer.state.get(weight, {}) for weight in shard}
         for weight in shard:
@@ -128,7 +130,7 @@ def step_in_shards(optimizer: torch.optim.Optimizer, weights: Iterable[Any], sha
 
 @torch.no_grad()
 def _copy_to_cpu(state: dict[str, Tensor], into: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copy the moments to CPU memory, reusing the tensors in `into`."""
+    """Copy the moments to CPU memory, into the tensors of `into` if it has them."""
     for key in state.keys() & into.keys() - {_STEP}:
         get_local_shard(into[key]).copy_(get_local_shard(state[key]))
     return {

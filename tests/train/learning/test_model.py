@@ -16,7 +16,7 @@ from torch.nn.attention.varlen import varlen_attn  # noqa: E402
 from train.config import ModelConfig  # noqa: E402
 from train.errors import LearnerError  # noqa: E402
 from train.learning import attention  # noqa: E402
-from train.learning.attention import _compute_sequence_ends, packed_attention, repeat_heads  # noqa: E402
+from train.learning.attention import _compute_sequence_ends, compute_packed_attention, repeat_heads  # noqa: E402
 from train.learning.policy import Policy, check_trained_experts, export_tensors, load_causal_lm  # noqa: E402
 from train.learning.sequences import pack_into_rows  # noqa: E402
 
@@ -135,7 +135,7 @@ def test_on_gpus_the_keys_of_an_answer_begin_with_those_of_its_prompt():
 def test_unsupported_attention_is_refused(extra):
     one = torch.ones(1, 1, 3, 8)
     with pytest.raises(ValueError, match="soft caps"):
-        packed_attention(torch.nn.Identity(), one, one, one, None, lengths=((3,),), **{extra: 1.0})
+        compute_packed_attention(torch.nn.Identity(), one, one, one, None, lengths=((3,),), **{extra: 1.0})
 
 
 def test_repeated_heads_for_keys_give_the_same_attention(monkeypatch):
@@ -143,8 +143,10 @@ def test_repeated_heads_for_keys_give_the_same_attention(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(1, heads, 12, 8, generator=generator) for heads in (6, 2, 2))
     lengths = ((3, 4), (2, 3))
-    shared, _ = packed_attention(torch.nn.Identity(), query, key, value, None, lengths=lengths)
-    own, _ = packed_attention(torch.nn.Identity(), query, *repeat_heads(key, value, heads=6), None, lengths=lengths)
+    shared, _ = compute_packed_attention(torch.nn.Identity(), query, key, value, None, lengths=lengths)
+    own, _ = compute_packed_attention(
+        torch.nn.Identity(), query, *repeat_heads(key, value, heads=6), None, lengths=lengths
+    )
     torch.testing.assert_close(own, shared)
 
 

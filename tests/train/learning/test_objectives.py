@@ -9,17 +9,17 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from train.learning.objectives import (  # noqa: E402
-    clipped_loss,
+    compute_clipped_loss,
+    compute_constant_length_mean,
     compute_outcome_advantages,
+    compute_ratio,
+    compute_sequence_mean,
     compute_step_advantages,
-    constant_length_mean,
-    k3,
+    compute_token_mean,
+    compute_truncated_importance_weights,
+    estimate_kl,
     mask_mismatched_sequences,
     mask_overlong,
-    ratio,
-    sequence_mean,
-    token_mean,
-    truncated_importance_weights,
     zero_overlong_advantages,
 )
 
@@ -56,8 +56,8 @@ def test_the_walk_through_of_grpo_has_its_published_numbers():
     # Its probabilities of an answer under the old and the new policy: ratios 1.4, 1.8 and 0.4, cut off to [0.8, 1.2].
     old, new = tensor([0.5, 0.5, 0.5]).log(), tensor([0.7, 0.9, 0.2]).log()
     right, wrong = tensor([max(advantages)] * 3), tensor([min(advantages)] * 3)
-    close(clipped_loss(new, old, right, low=0.2, high=0.2) / right, [-1.2, -1.2, -0.4])
-    close(clipped_loss(new, old, wrong, low=0.2, high=0.2) / wrong, [-1.4, -1.8, -0.8])
+    close(compute_clipped_loss(new, old, right, low=0.2, high=0.2) / right, [-1.2, -1.2, -0.4])
+    close(compute_clipped_loss(new, old, wrong, low=0.2, high=0.2) / wrong, [-1.4, -1.8, -0.8])
 
 
 def test_a_reward_without_signal_takes_no_part_and_has_advantage_zero():
@@ -109,12 +109,12 @@ def by_hand(logp, old, advantage, low, high, delta):
 def test_the_clipped_loss_follows_the_papers(low, high, delta):
     logp, old, advantage = numbers(200, seed=1), numbers(200, -4, 0, seed=2), numbers(200, -1, 1, seed=3)
     expected = [by_hand(*row, low, high, delta) for row in zip(logp, old, advantage, strict=True)]
-    close(clipped_loss(tensor(logp), tensor(old), tensor(advantage), low=low, high=high, delta=delta), expected)
+    close(compute_clipped_loss(tensor(logp), tensor(old), tensor(advantage), low=low, high=high, delta=delta), expected)
 
 
 def test_two_sided_clipping_is_dual_clip_under_another_name():
     logp, old, advantage = numbers(200, seed=1), numbers(200, -6, 0, seed=2), numbers(200, -1, 1, seed=3)
-    found = clipped_loss(tensor(logp), tensor(old), tensor(advantage), low=0.2, high=0.28, delta=3.0)
+    found = compute_clipped_loss(tensor(logp), tensor(old), tensor(advantage), low=0.2, high=0.28, delta=3.0)
     expected = []
     for row in zip(logp, old, advantage, strict=True):
         loss = by_hand(*row, 0.2, 0.28, None)
@@ -124,26 +124,26 @@ def test_two_sided_clipping_is_dual_clip_under_another_name():
 
 def test_a_good_token_beyond_the_upper_clip_has_no_gradient_but_a_bad_one_has():
     logp = tensor([0.0, 0.0]).requires_grad_()
-    clipped_loss(logp, tensor([-1.0, -1.0]), tensor([1.0, -1.0]), low=0.2, high=0.28).sum().backward()
+    compute_clipped_loss(logp, tensor([-1.0, -1.0]), tensor([1.0, -1.0]), low=0.2, high=0.28).sum().backward()
     assert logp.grad[0] == 0
     assert logp.grad[1] == pytest.approx(math.e)
 
 
 def test_ratios_stay_finite():
-    assert ratio(tensor([0.0]), tensor([-1000.0])).isfinite().all()
+    assert compute_ratio(tensor([0.0]), tensor([-1000.0])).isfinite().all()
 
 
 def test_k3_follows_the_paper_and_is_never_negative():
     logp, reference = numbers(100, seed=4), numbers(100, seed=5)
     expected = [math.exp(q - p) - (q - p) - 1 for p, q in zip(logp, reference, strict=True)]
-    found = k3(tensor(logp), tensor(reference))
+    found = estimate_kl(tensor(logp), tensor(reference))
     close(found, expected)
     assert (found >= 0).all()
 
 
 def test_sampler_weights_are_truncated_and_carry_no_gradient():
     old = tensor([0.0, -1.0, -3.0]).requires_grad_()
-    found = truncated_importance_weights(old, tensor([-3.0, -1.5, -1.0]), cap=2.0)
+    found = compute_truncated_importance_weights(old, tensor([-3.0, -1.5, -1.0]), cap=2.0)
     close(found, [2.0, math.exp(0.5), math.exp(-2.0)])
     assert not found.requires_grad
 
@@ -182,17 +182,19 @@ def test_no_aggregation_depends_on_how_the_batch_is_split(split):
         loss_T, mask_T = tensor([loss[p] for p in places]), tensor([mask[p] for p in places])
         sample_T = torch.tensor([part.index(SAMPLE[p]) for p in places])
         tokens_N = tensor([counted[n] for n in part])
-        found["token_mean"] += token_mean(loss_T, mask_T, n_tokens=sum(counted)).item()
-        found["sequence_mean"] += sequence_mean(loss_T, mask_T, sample_T, tokens_N=tokens_N, n_sequences=alive).item()
-        found["constant_length"] += constant_length_mean(loss_T, mask_T, n_sequences=alive, max_tokens=8).item()
+        found["token_mean"] += compute_token_mean(loss_T, mask_T, n_tokens=sum(counted)).item()
+        found["sequence_mean"] += compute_sequence_mean(
+            loss_T, mask_T, sample_T, tokens_N=tokens_N, n_sequences=alive
+        ).item()
+        found["constant_length"] += compute_constant_length_mean(loss_T, mask_T, n_sequences=alive, max_tokens=8).item()
     assert found == pytest.approx(expected)
 
 
 def test_the_loss_of_a_batch_without_counting_tokens_is_zero_and_not_nan():
     loss, mask, sample = tensor([1.0, 2.0]), tensor([0.0, 0.0]), torch.tensor([0, 1])
-    assert token_mean(loss, mask, n_tokens=0) == 0
-    assert sequence_mean(loss, mask, sample, tokens_N=tensor([0, 0]), n_sequences=0) == 0
-    assert constant_length_mean(loss, mask, n_sequences=0, max_tokens=8) == 0
+    assert compute_token_mean(loss, mask, n_tokens=0) == 0
+    assert compute_sequence_mean(loss, mask, sample, tokens_N=tensor([0, 0]), n_sequences=0) == 0
+    assert compute_constant_length_mean(loss, mask, n_sequences=0, max_tokens=8) == 0
 
 
 def test_overlong_answers_are_removed_from_the_mask():

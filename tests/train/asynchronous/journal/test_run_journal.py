@@ -113,7 +113,7 @@ def test_a_run_that_is_resumed_trains_on_the_recorded_cuts_again_and_then_goes_o
     assert [controller.try_take_batch(version) for version in (2, 3)] == [trained[2], trained[3]]
     with pytest.raises(ValueError, match="the next batch is that of version 4"):
         controller.try_take_batch(5)
-    with pytest.raises(ValueError, match="replayed before"):
+    with pytest.raises(ValueError, match="already replayed"):
         controller.try_take_batch(3)
 
 
