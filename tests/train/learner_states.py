@@ -15,7 +15,7 @@ def read(folder: Path) -> dict[str, Any]:
     """Return {"updates": number, "weights": {name: tensor}, "moments": ..., "reference": ...} of a saved state."""
     stored: dict[str, Any] = FileSystemReader(folder).read_metadata().state_dict_metadata
     state = {name: torch.empty(tensor.size, dtype=tensor.properties.dtype) for name, tensor in stored.items()}
-    sharded_state.read(state, folder, None)
+    sharded_state.read_shards(state, folder, None)
     kinds: dict[str, Any] = {"weights": {}, "moments": {}, "reference": {}}
     for name, tensor in state.items():
         kind, _, rest = name.partition("/")

@@ -250,7 +250,7 @@ def load(folder):
     from train.learning import sharded_state
 
     w = torch.zeros(1)
-    return checkpoint.load(folder, lambda learner: sharded_state.read({"w": w}, learner, None)), w.item()
+    return checkpoint.load(folder, lambda learner: sharded_state.read_shards({"w": w}, learner, None)), w.item()
 
 
 def test_a_checkpoint_is_complete_and_old_ones_are_deleted(tmp_path):

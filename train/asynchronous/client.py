@@ -73,22 +73,22 @@ class ControllerClient(ControllerCalls):
 
     def fetch_engine_spec(self) -> EngineSpec:
         """Fetch the engine spec, and send the name of its run as a header of all later calls."""
-        spec = self._reply("GET", "/run", EngineSpec)
+        spec = self._send_request("GET", "/run", EngineSpec)
         self._client.headers[RUN_HEADER] = spec.run
         return spec
 
     def call(self, path: str, message: Any, kind: Any) -> Any:
         """Send a message. Raises ControllerUnreachable, and RunError if the controller refuses this worker."""
-        return self._reply("POST", path, kind, message)
+        return self._send_request("POST", path, kind, message)
 
     def wait_for_weights(self, known_version: int, wait_seconds: float) -> WeightManifest | None:
         path = f"/weights?after={known_version}&wait={wait_seconds:g}"
-        return self._reply("GET", path, WeightManifest | None, extra_seconds=wait_seconds)  # type: ignore[arg-type]
+        return self._send_request("GET", path, WeightManifest | None, extra_seconds=wait_seconds)  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._client.close()
 
-    def _reply(
+    def _send_request(
         self, method: str, path: str, kind: type[Message], message: Any = None, *, extra_seconds: float = 0.0
     ) -> Message:
         body = None if message is None else msgspec.msgpack.encode(message)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--n", type=click.IntRange(min=1), help="Number of samples per problem.  [default: k]")
 @sampling_options()
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Random seed of the samples.  [default: 0]")
-@click.option("--resample", is_flag=True, help="Drop the existing samples of the named models, and sample again.")
+@click.option("--resample", is_flag=True, help="Discard the existing samples of the --model models, and sample again.")
 @include_option
 @add_prompt_options
 @engine_option
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
 @options.add_sandbox_options
 @click.option(
     "--solve-rate", metavar="MIN:MAX",
-    help="Copy to --out the problems with a share of correct samples in this inclusive band: 0.125:0.5, or "
-    "0.125:.  [default: no copy]",
+    help="Copy the problems whose share of correct samples is in this inclusive band to --out: 0.125:0.5, or "
+    "0.125: without a maximum.  [default: no copy]",
 )  # fmt: skip
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder of the copy, which --solve-rate needs.  [default: no copy]"
+    "--out", type=click.Path(path_type=Path), help="Folder for the problems of --solve-rate.  [default: no copy]"
 )
 @click.option("--overwrite", is_flag=True, help="Replace another dataset in the folder --out.")
 def command(
@@ -71,9 +71,9 @@ def command(
 ) -> None:  # fmt: skip
     """Measure the solve rates of models on the problems of DATASET, and select problems by solve rate.
 
-    The counts go to difficulty/ in DATASET. Omitted sampling options keep the values of the model's existing samples,
-    which are reused; after an interruption the same command continues. A truncated completion is judged by its program,
-    if any, as in training.
+    The command writes counts to difficulty/ in DATASET. It reuses a model's existing samples; omitted sampling options
+    keep their values. After an interruption, the same command continues. A truncated completion is judged by its
+    program, if it has one, as in training.
 
     Without --model, --solve-rate uses all sampled models, and a problem must be in the band for each of them.
     """
@@ -85,10 +85,10 @@ def command(
     if not models and solve_rate is None:
         raise click.UsageError("give a --model to sample, a --solve-rate to filter by, or both")
     if gpu_price is not None and not models:
-        raise click.UsageError("--price-gpu-hour is for sampling. Give a --model, or leave the price out.")
+        raise click.UsageError("--price-gpu-hour is for sampling. Give a --model, or omit the price.")
     if (solve_rate is None) != (out is None):
         raise click.UsageError(
-            "--solve-rate and --out need each other. Pass both: the band, and the folder for the problems in it"
+            "--solve-rate needs --out, and --out needs --solve-rate. Give both: a band, and a folder for its problems"
         )
     to_continue = f"the samples are in {dataset}; the same command continues"
     with report_user_errors(CurateError, TrainError, SandboxError, OSError, interrupt_message=to_continue):
@@ -123,7 +123,7 @@ def sample_models(
     overrides       the user's sampling settings
     prompt, engine  tables [prompt] and [engine]
     request         options of requests to a server
-    gpu_price       price of the GPUs that sample; None: no cost is shown
+    gpu_price       price of the GPUs that sample; None: do not print the cost
 
     Raises CurateError, TrainError or SandboxError.
     """
@@ -136,7 +136,7 @@ def sample_models(
 
     if prompt:
         overrides = {**overrides, "prompt": prompt}
-    read_prompt(prompt)  # validate it before the dataset is read
+    read_prompt(prompt)  # validate the prompt format before the dataset is read
     engine_options = replace(EngineOptions.from_table(engine), request=request)
     if sample_affecting := engine_options.select_sample_affecting_options():
         overrides = {**overrides, "engine": sample_affecting}
@@ -147,7 +147,7 @@ def sample_models(
         Dataset(dataset).require_problems()
         sampled = {row["model"] for row in table.read(dataset)}
         for model in models:
-            if model not in sampled:  # a model with samples may no longer exist
+            if model not in sampled:  # models with samples need not exist any longer
                 check_model(model, engine_options.vllm.get("revision"))
     if models:
         sandbox = add_build_packages(sandbox, dataset)
@@ -186,14 +186,14 @@ def _open_sample_function(
     from train.sampling.protocol import SamplingParams
 
     sampling = SamplingParams(settings.temperature, settings.top_p, settings.max_tokens)
-    # Engine options default to those of existing samples. With a server, only the request fields apply.
+    # Omitted engine options keep the values of existing samples. With a server, only the request fields apply.
     engine |= {name: value for name, value in settings.engine.items() if base_url is None or name == REQUEST}
     with closing(open_sampler(settings.model, base_url, engine, settings.prompt.chat_arguments)) as sampler:
         yield partial(sampler.sample, sampling=sampling)
 
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
-    """Print a line for each model, followed by its number of problems by number of correct samples."""
+    """Print two lines for each model: its metrics, and its problems counted by number of correct samples."""
     widths = {"model": 40, "problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "truncated": 11, "no code": 9}
     table = []
     for model in models or sorted({row["model"] for row in rows}):

@@ -86,13 +86,11 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
     "cruxeval-o, cruxeval-i or dataset. PATH is a file, a folder or a Hub id. Can be given several times.  "
     "[default PATH: the suite on the Hub]",
 )  # fmt: skip
-@click.option(
-    "--problems", type=click.IntRange(min=1), help="Number of problems, a reproducible choice.  [default: all]"
-)
+@click.option("--problems", type=click.IntRange(min=1), help="Number of problems, chosen reproducibly.  [default: all]")
 @include_option
 @click.option(
     "--protocol", type=click.Choice(list(PROTOCOLS)),
-    help="Published protocol: its prompts, and its values of the options below, unless given.  [default: none]",
+    help="Published protocol, which sets the prompts and the defaults of the options below.  [default: none]",
 )  # fmt: skip
 @click.option(
     "--k", type=click.IntRange(min=1),
@@ -117,7 +115,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--form", type=click.Choice([OWN_FORM, *FORMS]),
-    help="Published form of the prompt, or curate for our own.  [default: curate, or the protocol's]",
+    help="Published form of the prompt, or curate for that of this package.  [default: curate, or the protocol's]",
 )  # fmt: skip
 @click.option(
     "--mode", type=click.Choice([CHAT, COMPLETE]),
@@ -129,8 +127,8 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--target-tokens", type=TargetTokens(), default=(), metavar="N[,N...]",
-    help="Lengths that prompts request, as in INTELLECT-2, with one evaluation and its mean error for each.  [default: "
-    "prompts request no length]",
+    help="Lengths that prompts request, as in INTELLECT-2. Each has a separate evaluation, with the mean error of the "
+    "lengths.  [default: prompts request no length]",
 )  # fmt: skip
 @click.option(
     "--base-url", metavar="URL", help="URL of an OpenAI-compatible server for the model.  [default: run vLLM here]"
@@ -145,8 +143,8 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(path_type=Path),
-    help="JSON file for the result. Samples go to OUT.samples.jsonl as they arrive. With several suites, a folder with "
-    "a SUITE.json for each.  [default: only print the result]",
+    help="JSON file for the result; with several suites, a folder for one SUITE.json each. Samples are written to "
+    "OUT.samples.jsonl as they finish.  [default: only print the result]",
 )  # fmt: skip
 @add_prompt_options
 @engine_option
@@ -199,7 +197,7 @@ def command(
     from train.evaluation.sample_store import SampleStore
 
     kinds = (CurateError, TrainError, SandboxError, OSError)
-    to_continue = f"the samples are beside {out}; the same command continues" if out else "give --out to continue"
+    to_continue = "the same command continues" if out else "nothing was saved; give --out to resume after interruptions"
     with report_user_errors(*kinds, interrupt_message=to_continue):
         has_price = price_prompt is not None or price_answer is not None
         prices = Prices(price_prompt or 0.0, price_answer or 0.0) if has_price else None
@@ -264,7 +262,7 @@ def command(
                 sampler = stack.enter_context(closing(open_sampler(name, base_url, engine_options, arguments)))
             for job, samples in stores:
                 with _warn_of_failure(job, kinds, is_only=len(jobs) == 1):
-                    evaluation, ratings, gpu_cost = _evaluate(job, model_source, sampler, samples)
+                    evaluation, ratings, gpu_cost = _evaluate_suite(job, model_source, sampler, samples)
                     _print_result(job, model_source, evaluation, ratings, gpu_cost)
                     n_succeeded += evaluation.summary.n_samples > 0
                     if job.target_tokens:
@@ -278,7 +276,7 @@ def command(
 
 @contextmanager
 def _warn_of_failure(job: "_Job", kinds: tuple[type[Exception], ...], *, is_only: bool) -> Iterator[None]:
-    """Turn an error into a warning, unless the suite is the only one."""
+    """Print an error in the block as a warning, unless the suite is the only one."""
     try:
         with report_user_errors(*kinds):
             yield
@@ -300,9 +298,9 @@ def _refuse_sampling_options(context: click.Context) -> None:
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and option.name not in _OPTIONS_WITH_SAMPLES:
-            raise click.UsageError(f"{option.opts[0]} is for sampling, but --samples exist already. Leave it out.")
+            raise click.UsageError(f"{option.opts[0]} is for sampling, but --samples gives existing samples. Omit it.")
     if len(context.params["suites"]) > 1:
-        raise click.UsageError("--samples are of one suite. Judge each suite's samples in a separate command.")
+        raise click.UsageError("--samples has the samples of one suite. Judge each suite in a separate command.")
 
 
 def _locate_suites(
@@ -318,15 +316,17 @@ def _locate_suites(
     names = [name for name, _ in locations]
     for name in names:
         if names.count(name) > 1:
-            raise CurateError(f"--suite {name} is given twice. Evaluate the second one in a separate command.")
+            raise CurateError(f"--suite {name} is given twice. Evaluate the second suite in a separate command.")
     cells = [(name, location, target) for name, location in locations for target in targets or (0,)]
     if out is None or len(cells) == 1:
         if out is not None and out.is_dir():
-            raise CurateError(f"--out {out} is a folder; the result of one suite is a file. Give {out / 'NAME.json'}.")
+            raise CurateError(
+                f"--out {out} is a folder, but the result of one suite is a file. Give {out / 'NAME.json'}."
+            )
         return [(*cell, out) for cell in cells]
     if out.exists() and not out.is_dir():
         several = "suites" if len(locations) > 1 else "lengths"
-        raise CurateError(f"--out {out} is a file; several {several} need a folder. Choose another --out.")
+        raise CurateError(f"--out {out} is a file, but several {several} need a folder. Choose another --out.")
     return [(*cell, out / f"{_make_label(cell[0], cell[2])}.json") for cell in cells]
 
 
@@ -336,10 +336,10 @@ def _make_label(suite: str, target_tokens: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The evaluation on one suite.
+    """The evaluation of the model on one suite.
 
     suite          name of the suite; empty with --data
-    location       location of the rows
+    location       file, folder or Hub id of the rows
     target_tokens  length that the prompts request; 0: none
     result_path    path of the result file; None: no file
     contests       contests for the model's rating; empty for most suites
@@ -391,13 +391,13 @@ class _ModelSource:
         return self.file.as_table() if self.file else {**sampling.as_table(), **self.engine.request.as_table()}
 
 
-def _evaluate(
+def _evaluate_suite(
     job: _Job, model_source: _ModelSource, sampler: "Sampler | None", samples: "SampleStore | None"
 ) -> "tuple[EvaluationResult, tuple[Rating, ...], GpuCost | None]":
-    """Evaluate, show the progress, and write the result file. Return the evaluation, the ratings and the GPU cost.
+    """Evaluate with a progress bar, and write the result file.
 
-    sampler  None: the job has existing samples
-    samples  store of samples; None: do not store them
+    sampler  None: judge the job's existing samples
+    samples  store for new samples; None: do not store them
     """
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import rate_evaluation
@@ -474,7 +474,7 @@ def _print_result(
             f"({summary.n_truncated_correct} of them correct), and {evaluation.n_no_code} ended without a program"
         )
     if summary.n_no_verdict:
-        warn(f"{summary.n_no_verdict} samples have no verdict and are left out; see the warnings above")
+        warn(f"{summary.n_no_verdict} samples have no verdict and are not counted; see the warnings above")
     if model_source.prices is not None:
         click.echo(format_cost(evaluation.tokens, model_source.prices))
     if gpu_cost is not None:

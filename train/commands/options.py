@@ -33,7 +33,7 @@ UrlValue = TypeVar("UrlValue", str, tuple[str, ...])
 
 
 class FiniteRange(click.FloatRange):
-    """A range of finite numbers: click accepts `nan`, which compares as inside every range."""
+    """A range of finite numbers. click.FloatRange would accept `nan`, which compares as inside every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -48,10 +48,10 @@ def validate_urls(context: click.Context, option: click.Parameter, value: UrlVal
         try:
             parts = urlsplit(url)
             is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:  # a port that is not a number, or brackets that do not match
+        except ValueError:  # an invalid port, or unbalanced brackets
             is_url = False
         if not is_url:
-            raise click.BadParameter(f"a URL is http://HOST:PORT or https://HOST, unlike {url[:100]!r}")
+            raise click.BadParameter(f"a URL is http://HOST:PORT or https://HOST, not {url[:100]!r}")
     return value
 
 
@@ -61,8 +61,8 @@ language = click.option(
     multiple=True,
     type=click.Choice(["python", "cpp"]),
     callback=lambda context, option, names: tuple(sorted(set(names))),
-    help="An accepted language of completions, read from the fence around a program. Problems whose "
-    "tests call a function, or are Python code, take only Python. Can be given several times.  [default: python]",
+    help="Accepted language of programs; the fence around a program names its language. Problems whose tests call a "
+    "function, or are Python code, accept only Python. Can be given several times.  [default: python]",
 )
 changed_option = click.option(
     "--changed", type=click.IntRange(min=0), default=10, show_default=True,
@@ -71,10 +71,10 @@ changed_option = click.option(
 
 
 def sampling_options(otherwise: str = "") -> Callable[[Command], Command]:
-    """Give a command --temperature, --top-p and --max-tokens; `otherwise` follows each default in their help."""
-    options = {  # the last one is shown first
+    """Add --temperature, --top-p and --max-tokens to a command. otherwise: text after each default in their help."""
+    options = {  # click shows the last option first
         "--max-tokens": (click.IntRange(min=1), "Maximum number of tokens in a completion", 16384),
-        "--top-p": (FiniteRange(0, 1, min_open=True), "Probability mass of the tokens that are sampled from", 0.95),
+        "--top-p": (FiniteRange(0, 1, min_open=True), "Probability mass of nucleus sampling", 0.95),
         "--temperature": (FiniteRange(0, 2), "Sampling temperature", 0.6),
     }
 
@@ -88,10 +88,10 @@ def sampling_options(otherwise: str = "") -> Callable[[Command], Command]:
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """The sources of a run's configuration; None for those not given.
+    """The sources of a run's configuration; None for omitted options.
 
-    path     the file CONFIG
-    changes  values of --set
+    path     path of the file CONFIG
+    changes  assignments of --set
     """
 
     path: Path | None
@@ -110,9 +110,9 @@ class ConfigSource:
     ) -> "Config":
         """Read the configuration. Raises ConfigError.
 
-        changes   values in the form of --set, which overrides them
-        machine   defaults for the machine; CONFIG and all options override them
-        sections  values of the sections prompt and engine
+        changes   assignments in the form of --set, whose own assignments override these
+        machine   defaults for the machine, which CONFIG and all options override
+        sections  values of the options of the sections prompt and engine
         """
         from train.config import read_config
 
@@ -123,12 +123,12 @@ class ConfigSource:
 
 
 def config_options(command: Command) -> Command:
-    """Give a command the argument CONFIG and its options; its parameter `config` is a ConfigSource."""
+    """Add the argument CONFIG and its options to a command, whose parameter `config` is a ConfigSource."""
 
     @click.argument("config", required=False, type=click.Path(path_type=Path))
     @click.option(
         "--preset", metavar="NAME",
-        help="Published recipe, such as deepcoder-16k, for the values that CONFIG does not give. With --model and "
+        help="Published recipe, such as deepcoder-16k, whose values apply where CONFIG sets none. With --model and "
         "--data, no CONFIG is needed.  [default: the preset that CONFIG names, if any]",
     )  # fmt: skip
     @click.option(
@@ -172,37 +172,37 @@ class CommandWithConfigKeys(click.Command):
 
 
 def engine_option(command: Command) -> Command:
-    """Give a command the option --engine; its parameter `engine` is a table for EngineOptions.from_table.
+    """Add the option --engine to a command, whose parameter `engine` is a table for EngineOptions.from_table.
 
-    By default, sets OMP_WAIT_POLICY to passive: torch's idle threads then leave the CPUs to judged programs.
+    Unless OMP_WAIT_POLICY is set, sets it to passive, so torch's idle threads leave the CPUs to judged programs.
     """
 
     @click.option(
         "--engine", "engine_options", multiple=True, metavar="KEY=VALUE",
-        help="An option of the engine: concurrency (requests at once to a server, or sequences at once in vLLM), "
+        help="Option of the engine: concurrency (concurrent requests to a server, or concurrent sequences in vLLM), "
         "tensor_parallel (GPUs), memory_share (share of each GPU's memory), max_model_len (tokens of prompt and "
         "completion), or any option of vLLM's EngineArgs, such as dtype=bfloat16. Can be given several times.",
     )  # fmt: skip
     @wraps(command)
     def with_engine(engine_options: tuple[str, ...], **others: Any) -> Any:
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is imported, later
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # torch reads it when it is imported, later
         return command(engine=parse_assignments("--engine", engine_options), **others)
 
     return with_engine
 
 
 def request_options(command: Command) -> Command:
-    """Give a command --request and --request-timeout; its parameter `request` is a RequestOptions."""
+    """Add --request and --request-timeout to a command, whose parameter `request` is a RequestOptions."""
 
     @click.option(
         "--request", "request_fields", multiple=True, metavar="KEY=JSON",
-        help="An additional field of each request to a server, such as reasoning_effort=high. It overrides a standard "
-        "field; null omits that: max_tokens=null. Can be given several times.",
+        help="Additional field of each request to a server, such as reasoning_effort=high. It overrides a standard "
+        "field of this name; null omits the field: max_tokens=null. Can be given several times.",
     )  # fmt: skip
     @click.option(
         "--request-timeout", "request_seconds", type=FiniteRange(0, MAX_REQUEST_SECONDS, min_open=True),
         default=DEFAULT_REQUEST_OPTIONS.max_seconds, show_default=True, metavar="SECONDS",
-        help="Time limit of each request to a server, after which the request is repeated.",
+        help="Time limit of each request to a server, after which the request is retried.",
     )  # fmt: skip
     @wraps(command)
     def with_request(request_fields: tuple[str, ...], request_seconds: float, **others: Any) -> Any:
@@ -222,7 +222,7 @@ gpu_hour_option = click.option(
 
 
 def gpu_price_options(command: Command) -> Command:
-    """Give a command --price-gpu-hour and --gpus. Its parameter `gpu_price` is a GpuPrice, or None without a price.
+    """Add --price-gpu-hour and --gpus to a command, whose parameter `gpu_price` is a GpuPrice, or None without a price.
 
     The command also needs the parameters `engine` (of engine_option) and `base_url`.
     """
@@ -230,16 +230,16 @@ def gpu_price_options(command: Command) -> Command:
     @gpu_hour_option
     @click.option(
         "--gpus", type=click.IntRange(1, 4096),
-        help="Number of GPUs with this price.  [default: those of the engine in this process]",
+        help="Number of GPUs with this price.  [default: the GPUs of the engine in this process]",
     )  # fmt: skip
     @wraps(command)
     def with_price(price_gpu_hour: float | None, gpus: int | None, **others: Any) -> Any:
         if price_gpu_hour is None:
             if gpus is not None:
-                raise click.UsageError("--gpus is the number of GPUs to pay for. Give their price: --price-gpu-hour")
+                raise click.UsageError("--gpus needs --price-gpu-hour, the price of a GPU. Give both, or omit --gpus")
             return command(gpu_price=None, **others)
         if gpus is None and others["base_url"] is not None:
-            raise click.UsageError("--price-gpu-hour: the server's number of GPUs is unknown. Give it: --gpus N")
+            raise click.UsageError("--price-gpu-hour: the server's number of GPUs is unknown. Give --gpus N")
         with report_user_errors(ConfigError):
             n_gpus = gpus or EngineOptions.from_table(others["engine"]).n_gpus
         return command(gpu_price=GpuPrice(n_gpus, price_gpu_hour), **others)
@@ -248,7 +248,7 @@ def gpu_price_options(command: Command) -> Command:
 
 
 def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table with columns as wide as their longest cells, the first left-aligned."""
+    """Print a table with columns as wide as their longest cells. The first column is left-aligned."""
     widths = [max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)]
     widths[0] -= 2
     columns = zip(names, widths, strict=True)
@@ -259,7 +259,7 @@ def print_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_changed_problems(before: str, after: str, problems: Sequence[tuple[str, str, str]], max_rows: int) -> None:
-    """Print at most `max_rows` of these problems, whose numbers of correct samples changed."""
+    """Print at most `max_rows` of the problems whose numbers of correct samples changed."""
     if problems and max_rows:
         rest = f", the {max_rows} with the largest change" if len(problems) > max_rows else ""
         click.echo(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} changed{rest}:")
@@ -268,12 +268,12 @@ def print_changed_problems(before: str, after: str, problems: Sequence[tuple[str
 
 @contextmanager
 def leave_on_signal(leave: Callable[[], None]) -> Iterator[None]:
-    """Call `leave` at the first SIGINT or SIGTERM, so a worker can shut down. A second one ends the process."""
+    """Call `leave` at the first SIGINT or SIGTERM, so a worker can shut down. A second signal ends the process."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         for each, handler in before.items():
             signal.signal(each, handler)
-        # In another thread, because the interrupted code may hold the lock that `leave` takes.
+        # `leave` runs in another thread, because the interrupted code may hold the lock that it takes.
         threading.Thread(target=leave, name="leave").start()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -286,7 +286,7 @@ def leave_on_signal(leave: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def report_interruption(message: str) -> Iterator[None]:
-    """Treat SIGTERM, which clusters send before SIGKILL, like Ctrl-C, and print the message after either."""
+    """Handle SIGTERM like Ctrl-C, and print the message after either. Clusters send SIGTERM before SIGKILL."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with report_user_errors(interrupt_message=message):

@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from train.planning.simulate import Workload
     from train.planning.split import GpuSplit
 
-_MAX_STALENESS = 4  # harmless in AReaL's and INTELLECT-2's ablations
+_MAX_STALENESS = 4  # up to this, no loss of quality in AReaL's and INTELLECT-2's ablations
 _SIMILAR_SPEED = 0.97  # minimum speed, relative to the fastest mode, of a recommended mode with less staleness
 
 
 @click.command("plan")
 @config_options
-@click.option("--gpus", type=click.IntRange(1, 4096), required=True, help="Number of GPUs to split.")
 @click.option(
-    "--gpu", type=click.Choice(["h100", "h200", "a100"]), default="h100", show_default=True, help="Kind of the GPUs."
+    "--gpus", type=click.IntRange(1, 4096), required=True, help="Number of GPUs to split between learner and engines."
+)
+@click.option(
+    "--gpu", type=click.Choice(["h100", "h200", "a100"]), default="h100", show_default=True, help="Model of the GPUs."
 )
 @click.option(
     "--mean-tokens", type=click.FloatRange(1),
@@ -30,11 +32,11 @@ _SIMILAR_SPEED = 0.97  # minimum speed, relative to the fastest mode, of a recom
 )  # fmt: skip
 @click.option(
     "--sigma", type=click.FloatRange(0, 3), default=0.9, show_default=True,
-    help="Standard deviation of the logarithm of the lengths.",
+    help="Standard deviation of the logarithm of the completion lengths.",
 )  # fmt: skip
 @click.option(
     "--rejected",
-    type=click.FloatRange(0, 0.75),  # with more, most simulated groups would be rejected
+    type=click.FloatRange(0, 0.75),  # above, almost all simulated groups would be rejected
     default=0.0,
     show_default=True,
     help="Share of groups without a learning signal. A run replaces each of them by another group.",
@@ -47,9 +49,9 @@ def command(
     """Simulate a run on N GPUs and recommend a split between learner and engines.
 
     CONFIG is the file of `curate train`, or give --preset with --model and --data. A discrete-event simulation
-    dispatches groups and selects batches by the rules of a run, until the step time is precise to 5%: the columns
-    "steps" and "+-" show the number of measured steps and the precision. The speed of engines and learner is derived
-    from the GPU's data sheet. Real runs take up to three times as long.
+    dispatches groups and selects batches as a run does, until the step time is precise to 5%. The columns "steps" and
+    "+-" show the number of simulated steps and the precision. Speeds of engines and learner are derived from the GPU's
+    data sheet; real runs take up to three times as long.
     """
     require_extra("train")
     from train.planning.engine import GPUS
@@ -78,7 +80,7 @@ def command(
             raise click.ClickException(
                 f"{gpus} GPUs are too few for a learner and an engine. Give --gpus a higher number."
             )
-        advised = _recommend(splits)
+        advised = _recommend_split(splits)
         click.echo(_format_settings(advised, cluster.tensor_parallel))
         if price_gpu_hour is not None:
             click.echo(_format_cost(advised, workload, GpuPrice(gpus, price_gpu_hour), settings.run.steps))
@@ -99,11 +101,11 @@ def _format_row(split: "GpuSplit", first: "GpuSplit", gpus: int, tensor_parallel
     )
 
 
-def _recommend(splits: Sequence["GpuSplit"]) -> "GpuSplit":
-    """Return the first of the splits with harmless staleness whose speed is close to the fastest."""
-    harmless = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
-    fastest = max(split.result.tokens_per_second for split in harmless)
-    return next(split for split in harmless if split.result.tokens_per_second >= _SIMILAR_SPEED * fastest)
+def _recommend_split(splits: Sequence["GpuSplit"]) -> "GpuSplit":
+    """Return the first split of similar speed as the fastest, among splits with a staleness up to _MAX_STALENESS."""
+    candidates = [split for split in splits if split.mode.staleness <= _MAX_STALENESS]
+    fastest = max(split.result.tokens_per_second for split in candidates)
+    return next(split for split in candidates if split.result.tokens_per_second >= _SIMILAR_SPEED * fastest)
 
 
 def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
@@ -113,7 +115,7 @@ def _format_settings(split: "GpuSplit", tensor_parallel: int) -> str:
             f" --set rollout.staleness={split.mode.staleness} --set objective.old=learner --set objective.truncation=2"
         )
     if split.mode.pipeline == "sync":
-        lines.append(f"  the learner on all {split.learner_gpus} GPUs, in turns with {split.engines} engines")
+        lines.append(f"  the learner on all {split.learner_gpus} GPUs, alternating with {split.engines} engines")
     else:
         size = f" of {tensor_parallel} GPUs" if tensor_parallel > 1 else ""
         lines.append(f"  torchrun with {split.learner_gpus} ranks for the learner, and {split.engines} engines{size}")

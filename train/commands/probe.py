@@ -32,24 +32,28 @@ _CONVENTIONS = ("stdin", "call", "method", "asserts")
 )  # fmt: skip
 @click.option(
     "--convention", "conventions", multiple=True, type=click.Choice(_CONVENTIONS),
-    help="Form of the problems. Can be given several times.  [default: all that the target supports]",
+    help="Form of the problems. Can be given several times.  [default: all forms that the target supports]",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="Try each probe in one form of problems, and skip slow ones.")
 @click.option(
     "--only", multiple=True, metavar="ID",
-    help="Try these probes, classes or groups. Can be given several times.  [default: all]",
+    help="Try only these probes, classes or groups. Can be given several times.  [default: all]",
 )  # fmt: skip
 @click.option(
     "--dataset", type=click.Path(path_type=Path), metavar="D",
     help="Also submit references of the dataset's rows, and mutants of these references.  [default: only the built-in "
     "problems]",
 )  # fmt: skip
-@click.option("--host", is_flag=True, help="Also try to reach the machine, for a target that claims to isolate.")
-@click.option("--network", is_flag=True, help="Let a function keep the network, for a judge that calls a server.")
+@click.option(
+    "--host", is_flag=True, help="Also try to attack the machine, for a target that should isolate programs from it."
+)
+@click.option(
+    "--network", is_flag=True, help="Keep the network in the process of a function, for a judge that calls a server."
+)
 @click.option(
     "--seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Time limit of each call."
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Calls at the same time.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Number of concurrent calls.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False),
     help="Folder for submissions, answers and reports.  [default: none]",
@@ -65,11 +69,11 @@ def command(
     http://HOST:PORT; an installed environment, verifiers:NAME; or the configuration file of a run, to test its reward.
     The submissions are small programs for small problems: right ones in many forms, and hacks that other judges have
     rewarded. A function runs in a separate process with a private /tmp, and in namespaces if the kernel allows
-    them. The exit status is 1 if a hack was rewarded or an outage gave a wrong number, and 2 if the target cannot be
-    used.
+    them. The exit status is 1 if the target rewarded a hack or returned a wrong reward during an outage, and 2 if the
+    target cannot be used.
     """
     if resume and out is None:
-        raise click.UsageError("--resume continues the probe in a folder. Give --out as well.")
+        raise click.UsageError("--resume continues the probe in the folder --out. Give --out as well.")
     if dataset is not None:
         require_extra("data")
     if out is not None:
@@ -126,14 +130,14 @@ def command(
         prober = Prober(factory, calibration, jobs=jobs)
         on_this_machine = host and not described.protections  # a server's programs are not our child processes
         with ProgressBar(" probes") as progress, expose_bait(BAIT_SECRET) if on_this_machine else nullcontext():
-            results = list(_run(prober.run, attempts, folder, progress))
+            results = list(_run_attempts(prober.run, attempts, folder, progress))
     notes = [
         f"Left out: tests of the form {name}, because {reason}. If the target takes such tests, wrap it in "
         "score(completion, tests), as the guide shows."
         for name, reason in calibration.unsupported.items()
     ]
     if missing := [f"{name} ({how})" for name, how in described.protections.items() if how.startswith("none")]:
-        notes.append(f"The target's process shared with this machine: {', '.join(missing)}.")
+        notes.append(f"The target's process was not isolated from this machine: {', '.join(missing)}.")
     report = ProbeReport(target, described.kind, notes, results, extra_classes)
     if folder is not None:
         folder.write_reports(report)
@@ -161,7 +165,7 @@ def _choose_judge(
     from curate.probe.python_judge import PythonJudge, PythonTarget
 
     if signature and not re.fullmatch(_FUNCTION, target):
-        raise UnusableTarget(f"--signature is that of a MODULE:FUNCTION, and {target!r} is none; leave it out")
+        raise UnusableTarget(f"--signature is for a MODULE:FUNCTION, but the target is {target!r}; omit --signature")
     if re.match("https?://", target):
         require_extra("serve", ["urllib3"])
         return lambda: HttpJudge(target, call_seconds=seconds)
@@ -189,11 +193,11 @@ def _choose_judge(
     return lambda: PythonJudge(found, call_seconds=seconds)
 
 
-def _run(
+def _run_attempts(
     run: "Callable[[list[Attempt]], Iterator[AttemptResult]]", attempts: "list[Attempt]",
     folder: "ProbeFolder | None", progress: ProgressBar,
 ) -> "Iterator[AttemptResult]":  # fmt: skip
-    """Yield the results of attempts, beginning with those of an earlier probe, and journal the new ones."""
+    """Yield the results of attempts, beginning with the results in `folder`, and journal the new ones."""
     earlier = {} if folder is None else folder.earlier
     done = [earlier[attempt.id] for attempt in attempts if attempt.id in earlier]
     yield from done

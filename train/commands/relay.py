@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("relay")
 @click.option(
     "--from", "sources", multiple=True, metavar="URL", callback=validate_urls,
-    help="Relay, coordinator or bucket to fetch the weights from. Can be given several times.  "
+    help="URL of a relay, coordinator or bucket to fetch the weights from. Can be given several times.  "
     "[default: those in the invite]",
 )  # fmt: skip
 @click.option(
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--controller", default="", metavar="URL",
-    help="URL of the run's controller (workers.listen): run its first relay.  [default: fetch from other relays]",
+    help="URL of the run's controller (workers.listen), to serve as the run's first relay.  [default: fetch from other "
+    "relays]",
 )  # fmt: skip
 @click.option(
     "--key", type=click.Path(dir_okay=False, path_type=Path),
-    help="File with the key that signs the weights, for --controller; made if it does not exist.  [default: none]",
+    help="File with the key that signs the weights, for --controller; created if missing.  [default: none]",
 )  # fmt: skip
 @click.option("--run", default="", metavar="NAME", help="Name of the run.  [default: with --controller, the run's own]")
 @click.option(
@@ -58,11 +59,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--megabytes-per-second", type=click.FloatRange(min=0, min_open=True), default=200.0, show_default=True,
-    help="Megabytes that one address may fetch, on average.",
+    help="Mean rate limit of downloads for each client address, in megabytes.",
 )  # fmt: skip
 @click.option(
     "--requests-per-second", type=click.FloatRange(min=1), default=100.0, show_default=True,
-    help="Requests that one address may make, on average.",
+    help="Mean rate limit of requests for each client address.",
 )  # fmt: skip
 def command(
     sources: tuple[str, ...], invite: str, controller: str, key: Path | None, run: str, public_key: str, folder: Path,
@@ -81,7 +82,7 @@ def command(
         from train.swarm.broadcast.relay import RelayRateLimiter, format_listener_url, open_listener, serve
 
         with open_listener(listen) as listener, ExitStack() as locks:
-            # Other machines cannot connect to a wildcard address.
+            # Print the host name instead of a wildcard address, to which other machines cannot connect.
             url = re.sub(r"//(0\.0\.0\.0|\[::\]):", f"//{gethostname()}:", format_listener_url(listener))
             if controller:
                 make_app, follow, greeting = _open_origin(controller, key, run, folder, keep, url, locks)
@@ -98,7 +99,7 @@ _Parts = tuple["Callable[[RelayRateLimiter], RelayApp]", "Callable[[threading.Ev
 def _open_mirror(
     sources: tuple[str, ...], invite: str, run: str, public_key: str, folder: Path, keep: int, locks: ExitStack
 ) -> _Parts:
-    """Return the parts of a relay that mirrors others. `locks` holds the lock on its folder."""
+    """Return the parts of a relay that mirrors other relays. `locks` holds the lock on its folder."""
     from train.swarm.broadcast.manifest import RUN_PATTERN
     from train.swarm.broadcast.mirror import POLL_SECONDS, Mirror
     from train.swarm.broadcast.relay import RelayApp
@@ -114,10 +115,12 @@ def _open_mirror(
     else:
         if not run or not public_key:
             raise click.UsageError(
-                "--from needs --run and --public-key, by which the relay checks the weights' signatures"
+                "--from needs --run and --public-key, with which the relay verifies the signatures of the weights"
             )
         if not RUN_PATTERN.fullmatch(run):
-            raise click.BadParameter("use letters, digits and the characters _ . -", param_hint="--run")
+            raise click.BadParameter(
+                f"{run[:80]!r} is not a run name. Use letters, digits and the characters _ . -", param_hint="--run"
+            )
         public = parse_public_key(public_key)
     download = RelayClient(RelaySelector(sources, max_concurrent=MAX_CONCURRENT_FOR_RELAYS), run, public)
     locks.enter_context(lock_folder(folder, "relay", "--folder"))
@@ -143,7 +146,7 @@ def _open_origin(
     from train.swarm.signatures import create_key_file, public_key_bytes, read_key
 
     if key is None:
-        raise click.UsageError("--controller needs --key: the weights are signed with it")
+        raise click.UsageError("--controller needs --key, the key that signs the weights")
     client = ControllerClient(controller, os.environ.get(TOKEN_VARIABLE) or None)
     locks.enter_context(lock_folder(folder, "relay", "--folder"))
     spec = wait_for_engine_spec(client, lambda message: click.echo(message, err=True))

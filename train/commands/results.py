@@ -102,7 +102,7 @@ def _print_leaderboard(board: "Leaderboard") -> None:
 )
 @click.option(
     "--reference", type=click.Choice(["first", "best"]),
-    help="Compare with the first result, or with the best.  [default: first of two or of a run, best of more]",
+    help="Compare with the first or the best result.  [default: first for two results or a run, best for more]",
 )  # fmt: skip
 @changed_option
 @click.option(
@@ -186,7 +186,7 @@ def _read_steps(run: Path) -> "Iterator[dict[str, Result]]":
 @click.argument("result", metavar="R.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--suite", metavar="NAME=PATH",
-    help="Rows of the same problems, with the tests to judge by.  [default: the rows of the result]",
+    help="Rows of the same problems with the tests to apply.  [default: the rows of the result]",
 )  # fmt: skip
 @click.option(
     "--extraction", type=click.Choice(EXTRACTIONS),
@@ -194,7 +194,7 @@ def _read_steps(run: Path) -> "Iterator[dict[str, Result]]":
 )  # fmt: skip
 @click.option(
     "--max-tokens", type=click.IntRange(min=1),
-    help="Truncate the completions to this number of tokens, by the tokenizer, before judging.  [default: as sampled]",
+    help="Truncate the completions to this number of the tokenizer's tokens before judging.  [default: as sampled]",
 )  # fmt: skip
 @click.option(
     "--tokenizer", metavar="NAME",
@@ -202,8 +202,8 @@ def _read_steps(run: Path) -> "Iterator[dict[str, Result]]":
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path),
-    help="Result file with the new verdicts; the completions with their verdicts go to OUT.samples.jsonl. It may be "
-    "R.json itself.  [default: only print the changes]",
+    help="Result file with the new verdicts, which may be R.json itself. Completions with their verdicts go to "
+    "OUT.samples.jsonl.  [default: only print the changes]",
 )  # fmt: skip
 @changed_option
 @options.add_sandbox_options
@@ -225,8 +225,8 @@ def rescore(
     from train.evaluation.statistics.outcomes import summarize
 
     if tokenizer is not None and max_tokens is None:
-        raise click.UsageError("--tokenizer is for --max-tokens. Give both, or neither")
-    to_continue = "the same command continues" if out else "give --out to continue"
+        raise click.UsageError("--tokenizer needs --max-tokens. Give both, or neither")
+    to_continue = "the same command continues" if out else "nothing was saved; give --out to resume after interruptions"
     with report_user_errors(CurateError, SandboxError, OSError, interrupt_message=to_continue):
         loaded = rescoring.load_result(read_result(result), suite, extraction)
         sandbox = add_build_packages(sandbox, loaded.result.location)
@@ -256,9 +256,9 @@ def rescore(
         print_cells(["before", "now", "samples"], [[was, is_now, str(n)] for was, is_now, n in moved])
     print_changed_problems("before", "now", tables.list_changes(before, now), changed)
     if missing := loaded.missing_ids:
-        warn(f"{loaded.result.location} does not have {len(missing)} of the problems; they are left out")
+        warn(f"{loaded.result.location} does not have {len(missing)} of the problems; they are not counted")
     if n_unknown := summarize(now).n_no_verdict:
-        warn(f"{n_unknown} samples have no verdict and are left out")
+        warn(f"{n_unknown} samples have no verdict and are not counted")
     if n_lost:
         raise click.ClickException(
             f"{n_lost} samples had a verdict and have none now, so no result is written. The same command judges them "
@@ -270,11 +270,11 @@ def rescore(
 @click.argument("result", metavar="R.json", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--to", "form", type=click.Choice(["lcb", "lcb-leaderboard", "evalplus"]), required=True,
-    help="The evaluator that reads the file.",
+    help="Evaluator that reads the file.",
 )  # fmt: skip
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path),
-    help="Path of the file. For lcb-leaderboard, the folder with a folder for each model.",
+    help="Path of the file. For lcb-leaderboard, a folder with one subfolder per model.",
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> None:
@@ -282,7 +282,7 @@ def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> No
 
     R.json is a file of `curate evaluate --out`, with R.json.samples.jsonl in the same folder. LiveCodeBench's custom
     evaluator (`lcb`) and EvalPlus (`evalplus`) judge the completions again; the file for LiveCodeBench's leaderboard
-    (`lcb-leaderboard`) has our verdicts. For a model card: curate results --format model-card.
+    (`lcb-leaderboard`) has the verdicts of R.json. For a model card: curate results --format model-card.
     """
     require_extra("data")
     from curate.dataset.output_folder import write_atomic
@@ -313,7 +313,7 @@ def export_evaluation(result: Path, form: str, out: Path, overwrite: bool) -> No
         confirm_overwrite(out, overwrite=overwrite)
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(out, text)
-    click.echo(f"{out}\nto judge it there: {advice}")
+    click.echo(f"{out}\nto evaluate it: {advice}")
 
 
 @click.group("evaluations")
@@ -323,7 +323,7 @@ def evaluations() -> None:
 
 @evaluations.group("fetch")
 def fetch() -> None:
-    """Fetch the data of an evaluation suite, which evaluations never download themselves."""
+    """Fetch data of an evaluation suite; evaluations themselves never download it."""
 
 
 @fetch.command("codeforces")
@@ -341,12 +341,12 @@ def fetch() -> None:
 )
 @click.option(
     "--pause", type=click.FloatRange(min=0), default=2.0, show_default=True, metavar="SECONDS",
-    help="Minimum time between two requests; Codeforces requests 2 seconds.",
+    help="Minimum time between two requests; Codeforces's rule is 2 seconds.",
 )  # fmt: skip
 def fetch_codeforces(contests: str, out: Path | None, base_url: str, pause: float) -> None:
     """Fetch standings and rating changes of Codeforces contests, for the ratings of models.
 
-    The file has points, penalties and earlier ratings, but no handles. After an interruption, the same command
+    The file has points, penalties and earlier ratings, but no user names. After an interruption, the same command
     continues.
     """
     require_extra("data", ("pyarrow", "urllib3"))

@@ -17,23 +17,24 @@ def _validate_name(context: click.Context, option: click.Parameter, name: str) -
     from train.asynchronous.messages import NAME_PATTERN
 
     if name and not re.match(NAME_PATTERN, name):
-        raise click.BadParameter("use at most 200 letters, digits and the characters . _ : @ -")
+        raise click.BadParameter(
+            f"{name[:80]!r} is not a worker name. Use at most 200 letters, digits and the characters . _ : @ -"
+        )
     return name
 
 
 @click.command("rollout")
 @click.option(
     "--controller", "url", default="", metavar="URL",
-    help="The run: http://HOST:PORT of workers.listen.  [default: none; give this or --join]",
+    help="URL of the run's controller: http://HOST:PORT of workers.listen.  [default: none; give this or --join]",
 )  # fmt: skip
 @click.option(
     "--join", "invite", default="", metavar="INVITE",
-    help="The run: an invite to its swarm, which need not trust this machine.  [default: none; give this or "
-    "--controller]",
+    help="Invite to the run's swarm, which need not trust this machine.  [default: none; give this or --controller]",
 )  # fmt: skip
 @click.option(
     "--key", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="File with the key of this node, for --join; made if it does not exist.  [default: ~/.config/curate/node.key]",
+    help="File with the key of this node, for --join; created if missing.  [default: ~/.config/curate/node.key]",
 )  # fmt: skip
 @click.option(
     "--model", default="", metavar="NAME", help="Folder or Hub id of the model on this machine.  [default: the run's]"
@@ -41,15 +42,15 @@ def _validate_name(context: click.Context, option: click.Parameter, name: str) -
 @engine_option
 @click.option(
     "--name", default="", callback=_validate_name,
-    help="Name of the worker, unique in the run.  [default: made of this machine's]",
+    help="Name of the worker, unique in the run.  [default: derived from the host name]",
 )  # fmt: skip
 @click.option(
     "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",
-    help="How long to retry calls to an unreachable run.",
+    help="Time limit of retries while the run is unreachable.",
 )  # fmt: skip
 @click.option(
     "--relay", "relays", multiple=True, metavar="URL", callback=validate_urls,
-    help="Relay to take the weights from. Can be given several times.  [default: the run itself sends them]",
+    help="URL of a relay to fetch the weights from. Can be given several times.  [default: fetch from the controller]",
 )  # fmt: skip
 @click.option(
     "--public-key", default="", metavar="HEX",
@@ -62,7 +63,7 @@ def _validate_name(context: click.Context, option: click.Parameter, name: str) -
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Workers on the Ray cluster.")
 @click.option(
     "--gpus-per-worker", type=click.IntRange(min=0), default=1, show_default=True,
-    help="GPUs of each worker on the Ray cluster: tensor_parallel of its engine.",
+    help="Number of GPUs of each worker on the Ray cluster, equal to tensor_parallel of its engine.",
 )  # fmt: skip
 def command(
     url: str, invite: str, key: Path | None, model: str, engine: dict[str, Any], name: str, patience: float,
@@ -82,7 +83,7 @@ def command(
         raise click.UsageError("Name the run, either with --controller URL or with --join INVITE.")
     if bool(relays) != bool(public_key):
         raise click.UsageError(
-            "--relay needs --public-key, to check the run's signature of the weights, and --public-key needs --relay."
+            "--relay needs --public-key, to verify the run's signature of the weights, and --public-key needs --relay."
         )
     if invite and relays:
         raise click.UsageError("--relay is for --controller: an invite names the relays.")

@@ -135,18 +135,18 @@ def ban_command(folder: Path, node: str) -> None:
 @config_options
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), required=True,
-    help="File for the thresholds. Those of other pairs of engines are retained.",
+    help="File for the thresholds. Thresholds of other pairs of engines in this file are retained.",
 )  # fmt: skip
 @click.option(
     "--groups", type=click.IntRange(min=1), default=64, show_default=True,
-    help="Groups to sample, of rollout.completions completions each. With fewer, the thresholds are wider.",
+    help="Number of groups to sample, of rollout.completions completions each. Fewer groups give wider thresholds.",
 )  # fmt: skip
 def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
-    """Measure how far honest completions are from a verifier's recomputation, and derive a swarm's thresholds.
+    """Measure the distance of honest completions from a verifier's recomputation, and derive a swarm's thresholds.
 
-    CONFIG is the file of `curate train`. Its engine samples its prompts on this machine, which should resemble the
-    nodes; then a verifier recomputes the completions, also on this machine. At most one in 10,000 honest groups exceeds
-    the thresholds. `curate coordinator --bars` takes the file.
+    CONFIG is the file of `curate train`. This machine, which should resemble the nodes, samples the run's prompts with
+    the run's engine. Then a verifier recomputes the completions on the same machine. At most one in 10,000 honest
+    groups exceeds the thresholds. Give the file to `curate coordinator --bars`.
     """
     require_extra("train")
     from train.swarm.verification.calibrate import calibrate
@@ -155,21 +155,21 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
     with report_user_errors(TrainError, CurateError):
         settings = config.read()
         if out.exists():
-            read_thresholds(out)  # fails for any other file before the measurement
+            read_thresholds(out)  # validate the file before the measurement
         with ProgressBar(" completions") as progress:
             pair, thresholds, found = calibrate(settings, n_leases=groups, report=progress)
         add_thresholds(out, pair, thresholds)
     click.echo(f"{pair}: {len(found.margins):,} tokens of {groups * settings.rollout.completions} completions")
     for name, values, limit in (
-        ("exponents that differ in a chunk", found.exponent_mismatches, thresholds.exponent_mismatches.limit),
-        ("difference of mantissas in a chunk", found.mantissa_differences, thresholds.mantissa_differences.limit),
-        ("nats that a token was below the best", found.margins, thresholds.margins.limit),
-        ("difference of log-probabilities", found.logprob_errors, thresholds.logprob_errors.limit),
+        ("exponent mismatches per chunk", found.exponent_mismatches, thresholds.exponent_mismatches.limit),
+        ("mean mantissa difference per chunk", found.mantissa_differences, thresholds.mantissa_differences.limit),
+        ("nats between token and best token", found.margins, thresholds.margins.limit),
+        ("log-probability difference per token", found.logprob_errors, thresholds.logprob_errors.limit),
     ):
         if len(values):
-            click.echo(f"  {name:<38}mean {values.mean():<10.3g} at most {values.max():<10.3g} limit {limit:.3g}")
+            click.echo(f"  {name:<38}mean {values.mean():<10.3g} maximum {values.max():<10.3g} limit {limit:.3g}")
     share, rate = found.seed_mismatches.mean(), thresholds.seed_mismatches.rate
-    click.echo(f"  tokens of 1,000 that the seeds do not give: {1000 * share:.3g}; the threshold is {1000 * rate:.3g}")
+    click.echo(f"  seed mismatches per 1,000 tokens: {1000 * share:.3g}; the limit is {1000 * rate:.3g}")
     click.echo(f"the thresholds are in {out}")
 
 
@@ -190,20 +190,21 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
 )  # fmt: skip
 @click.option(
     "--store", default="", metavar="URL",
-    help="Bucket for the weights, such as s3://NAME, whose --relay is the URL by which others read it. Its keys are in "
-    "the provider's environment variables, such as AWS_ACCESS_KEY_ID.  [default: FOLDER/store, and served from there]",
+    help="Bucket for the weights, such as s3://NAME; --relay is the URL by which others read it. The provider's "
+    "environment variables, such as AWS_ACCESS_KEY_ID, hold its keys.  [default: FOLDER/store, which the coordinator "
+    "serves]",
 )  # fmt: skip
 @click.option(
     "--bars", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File written by `curate swarm calibrate`: thresholds for honest completions.  [default: general thresholds]",
+    help="File of `curate swarm calibrate` with measured thresholds.  [default: built-in thresholds]",
 )  # fmt: skip
 @click.option(
     "--lease-seconds", type=click.FloatRange(min=1), default=1800.0, show_default=True,
-    help="Time that a node has for a group of completions.",
+    help="Time limit of a node for a group of completions.",
 )  # fmt: skip
 @click.option(
     "--versions-kept", type=click.IntRange(min=1), default=3, show_default=True,
-    help="Versions of the weights that verifiers hold: one more than the run's rollout.staleness, or more.",
+    help="Number of weight versions that verifiers hold; must exceed the run's rollout.staleness.",
 )  # fmt: skip
 @click.option(
     "--vocabulary", type=click.IntRange(min=1), help="Number of token ids.  [default: that of the model's config.json]"
@@ -222,7 +223,7 @@ def coordinator(
     require_extra("relay")
     if store and not relays:
         raise click.UsageError("--store needs --relay: the URL by which nodes and verifiers read the bucket")
-    with report_user_errors(TrainError), report_interruption("start the command again to go on"):
+    with report_user_errors(TrainError), report_interruption("the same command continues"):
         from train.asynchronous.rollout_process import TOKEN_VARIABLE
         from train.swarm.broadcast.manifest import sanitize_run_name
         from train.swarm.coordinator.runtime import CoordinatorOptions, run_coordinator
@@ -230,7 +231,7 @@ def coordinator(
         from train.swarm.verification.thresholds import read_thresholds
 
         token = os.environ.get(TOKEN_VARIABLE) or None
-        measured = {} if bars is None else read_thresholds(bars)  # before waiting for the run
+        measured = {} if bars is None else read_thresholds(bars)  # validate the file before the wait for the run
 
         def build_settings(controller: "ControllerClient") -> "SwarmSettings":
             spec = controller.fetch_engine_spec()
@@ -265,13 +266,13 @@ def coordinator(
 )  # fmt: skip
 @click.option(
     "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",
-    help="How long to retry calls to an unreachable coordinator.",
+    help="Time limit of retries while the coordinator is unreachable.",
 )  # fmt: skip
 def verifier(invite: str, model: str, key: Path | None, patience: float) -> None:
     """Verify rollouts from a swarm by recomputing them with the model.
 
-    INVITE is printed by `curate swarm invite FOLDER --verifier`. The verifier takes one file after another from the
-    coordinator, recomputes it, and sends its verdict; it opens no port. Start several for more speed.
+    `curate swarm invite FOLDER --verifier` prints INVITE. The verifier requests one file after another from the
+    coordinator, recomputes it, and sends its verdict; it opens no port. Start several verifiers for more throughput.
     CUDA_VISIBLE_DEVICES selects the GPU. After Ctrl-C or SIGTERM, the verifier finishes the current file and exits.
     """
     require_extra("train")
@@ -293,7 +294,7 @@ def ledger() -> None:
 @ledger.command("audit")
 @click.argument("folder", metavar="FOLDER|FILE", type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--seen", default="", metavar="DIGEST", help="Digest of an entry that was published once.  [default: none]"
+    "--seen", default="", metavar="DIGEST", help="Digest of an entry that the run has published.  [default: none]"
 )
 @click.option("--public-key", default="", metavar="HEX", help="Public key of the run.  [default: that in FOLDER]")
 def audit_command(folder: Path, seen: str, public_key: str) -> None:

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from train.config import Config
     from train.run.memory import Machines
 
-# The metrics in the line that is printed for each step, as patterns, with their labels.
+# Patterns of the metrics in the line for each step, and their labels.
 _SHOWN_METRICS = (
     ("reward", "reward"),
     ("completions/mean_length", "tokens"),
     ("completions/clipped_ratio", "cut"),
     ("entropy", "entropy"),
     ("eval/pass@1", "pass@1"),
-    (r"eval/[^/]+/pass@1", ""),  # of each of several suites
-    ("groups/age_mean", "stale"),  # only of asynchronous runs
+    (r"eval/[^/]+/pass@1", ""),  # with several suites
+    ("groups/age_mean", "stale"),  # in asynchronous runs
     ("step_time", "s"),
 )
 
@@ -57,18 +57,18 @@ _SHOWN_METRICS = (
 @include_option
 @add_prompt_options
 @engine_option
-@click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if there is one.")
+@click.option("--resume", is_flag=True, help="Continue from the newest checkpoint in the folder, if any.")
 @click.option("--overwrite", is_flag=True, help="Delete the run in the folder, and start a new one.")
 @click.option(
     "--replay", is_flag=True,
     help="CONFIG is the folder of a finished asynchronous run: train it again from its journal, without engines and "
     "rewards, and compare the weights.  [default for --out: that folder's name and -replay]",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show the plan and the memory it needs; train nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and its memory use; train nothing.")
 @click.option(
     "--gpus", type=click.IntRange(0),
-    help="Fit the run to this number of GPUs, up to 8 per machine, or to a CPU if 0: choose the engines' GPUs and "
-    "memory where CONFIG does not set them.  [default: the values of CONFIG and the preset]",
+    help="Fit the run to this number of GPUs, up to 8 per machine, or to CPUs if 0: choose the engines' GPUs and "
+    "memory if CONFIG does not set them.  [default: the values of CONFIG and the preset]",
 )  # fmt: skip
 @click.option("--gpu-gb", type=float, help="Memory of a GPU in GB.  [default: that of the GPU, or 80 with --dry-run]")
 @click.option(
@@ -103,7 +103,7 @@ def command(
         )
     if price_gpu_hour is not None and (replay or dry_run or gpus == 0):
         raise click.UsageError(
-            "--price-gpu-hour is for a run on GPUs. Leave it out; `curate plan` estimates the cost of a run."
+            "--price-gpu-hour is for a run on GPUs. Omit it; `curate plan` estimates the cost of a run."
         )
     if recorded:
         named = recorded.resolve() if recorded.name in ("", "..") else recorded
@@ -122,12 +122,12 @@ def command(
     with (
         report_user_errors(TrainError, CurateError, SandboxError),
         report_user_errors(OSError, advice=describe_recovery),
-        interruption if is_first_rank else _end_silently(),
+        interruption if is_first_rank else _exit_silently(),
     ):
         if recorded:
             if dry_run:
-                raise click.UsageError("--dry-run shows the plan of a CONFIG. Leave it out, or --replay.")
-            _replay(recorded, run, config.changes, open_folder, is_first_rank=is_first_rank)
+                raise click.UsageError("--dry-run shows the plan of a CONFIG. Omit --dry-run or --replay.")
+            _replay_run(recorded, run, config.changes, open_folder, is_first_rank=is_first_rank)
             return
         from train.run.fit import check_memory, check_ranks, detect_machines
         from train.run.memory import Machines
@@ -142,7 +142,7 @@ def command(
                 click.echo(line)
             return
         if price_gpu_hour is not None and not machines:
-            raise ConfigError("--price-gpu-hour: torch finds no GPU, so there is nothing to pay for. Leave it out.")
+            raise ConfigError("--price-gpu-hour: torch finds no GPU, so no cost can be computed. Omit the price.")
         if machines and is_first_rank:
             check_ranks(settings, machines)
             check_memory(settings, machines)
@@ -160,10 +160,10 @@ def command(
 
 
 def write_cost(run: Path, config: "Config", price: GpuPrice) -> GpuCost:
-    """Write the cost of all steps so far, also of earlier calls, to RUN/cost.json, and return it.
+    """Write the cost of all steps of the run, including earlier processes, to RUN/cost.json, and return it.
 
-    Samples are the completions of the batches, without those replaced by the online filter. Evaluations and engine
-    starts are not part of a step, so the cost excludes them.
+    The number of samples excludes groups that the online filter replaced. Evaluations and engine starts are not part of
+    a step, so the cost excludes them.
     """
     from curate.dataset.output_folder import write_atomic
     from train.run.metrics_log import read_metrics
@@ -175,11 +175,11 @@ def write_cost(run: Path, config: "Config", price: GpuPrice) -> GpuCost:
     return cost
 
 
-def _replay(
+def _replay_run(
     recorded: Path, run: Path, changes: Sequence[str], open_folder: "Callable[[Config], AbstractContextManager[None]]",
     *, is_first_rank: bool,
 ) -> None:  # fmt: skip
-    """Audit the journal of a run, train the run again from it, and print whether the weights are the same."""
+    """Audit the journal of a run, train from it again, and print whether both trainings give the same weights."""
     from train import loop
     from train.asynchronous.journal import format_audit
     from train.config import with_overrides
@@ -251,8 +251,8 @@ def _read_settings(
 
 
 @contextmanager
-def _end_silently() -> Iterator[None]:
-    """End without a message after an interruption, because rank 0 prints one."""
+def _exit_silently() -> Iterator[None]:
+    """Exit without a message after an interruption, because rank 0 prints one."""
     try:
         yield
     except KeyboardInterrupt:
@@ -260,7 +260,7 @@ def _end_silently() -> Iterator[None]:
 
 
 def _make_step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
-    """Return a function that prints a line for each step, with the time left."""
+    """Return a function that prints a line for each step, with its metrics and the estimated time left."""
     start_times: list[float] = []
 
     def report(step: int, metrics: Mapping[str, float]) -> None:
@@ -268,7 +268,7 @@ def _make_step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]
         for shown, label in _SHOWN_METRICS:
             for name in filter(re.compile(shown).fullmatch, metrics):
                 line += f"  {label or name.removeprefix('eval/')} {metrics[name]:.3g}"
-        if "step_time" in metrics:  # absent for an evaluation outside the step
+        if "step_time" in metrics:  # absent if the metrics are of a deferred evaluation
             start_times.append(time.monotonic() - metrics["step_time"])
             left = (time.monotonic() - start_times[0]) / len(start_times) * (steps - step)
             line += f"  left {timedelta(seconds=round(left))}"
@@ -286,12 +286,12 @@ def _make_step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]
 )  # fmt: skip
 @click.option(
     "--by", type=click.Choice(["month"]),
-    help="Draw pass@1 by the month in which problems were published. RUN is then a file of `curate evaluate --out`.  "
+    help="Draw pass@1 by the month of the problems' publication. RUN is then a file of `curate evaluate --out`.  "
     "[default: draw curves of runs]",
 )  # fmt: skip
 @click.option(
     "--released", type=click.DateTime(["%Y-%m-%d"]), metavar="DATE",
-    help="With --by month, the model's release day, drawn as a line: it may have trained on earlier problems.  "
+    help="With --by month, draw a line at the model's release; it may have been trained on earlier problems.  "
     "[default: no line]",
 )  # fmt: skip
 @click.option(

@@ -336,7 +336,7 @@ class Learner:
                 weight = name.removeprefix(_REFERENCE)
                 self._reference[weight] = torch.zeros_like(self._trained[weight].detach())
         state = self._collect_state()
-        sharded_state.read(state, folder, self._ranks.background_group)
+        sharded_state.read_shards(state, folder, self._ranks.background_group)
         self._updates = int(state[_UPDATES])
 
     def _empty_moment(self, weight: Tensor, name: str) -> Tensor:

@@ -71,7 +71,7 @@ class _Writer(FileSystemWriter):
             raise
 
 
-def read(state: State, folder: Path, group: Any) -> None:
+def read_shards(state: State, folder: Path, group: Any) -> None:
     """Read this rank's shards into the tensors of `state`. Raises CheckpointError if the files are damaged."""
     _ignore_single_process_warning()
     reader = FileSystemReader(folder)

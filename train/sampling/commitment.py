@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 Int64Array = NDArray[np.int64]
 Bfloat16Bits = NDArray[np.uint16]  # bit patterns of bfloat16 numbers
 
-CHUNK_TOKENS = 32  # tokens of a chunk; the last chunk of a completion may have fewer
-K = 128  # committed values of a chunk
+CHUNK_TOKENS = 32  # number of tokens in a chunk; the last chunk of a completion may have fewer
+K = 128  # number of committed values per chunk
 PRIME = 65497  # as in TOPLOC; a coefficient fits into two bytes
-_MIN_MODULUS = 2**15  # honest moduli are far above, since indices rarely collide
+_MIN_MODULUS = 2**15  # honest workers need much larger moduli, since indices rarely collide
 # Bit masks of bfloat16. Without the sign, bits compare as integers like absolute values.
 MAGNITUDE, _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 0x7FFF, 7, 0xFF, 0x7F
 
@@ -41,10 +41,10 @@ class TopValues:
 
 @dataclass(frozen=True, slots=True)
 class CommitmentDistance:
-    """The distance of one chunk, over the verifier's largest values.
+    """The distance between a chunk's commitment and the verifier's largest values.
 
-    exponent_mismatches  number of values with another exponent in the commitment
-    mantissa_mean        mean |difference of mantissas| over the other values; infinite without any
+    exponent_mismatches  number of values whose exponents differ
+    mantissa_mean        mean |difference of mantissas| of the values with equal exponents; infinite if there are none
     """
 
     exponent_mismatches: int
@@ -65,14 +65,14 @@ def commit_top_values(chunks: Sequence[TopValues]) -> bytes:
 
 
 def decode_commitments(data: bytes, n_tokens: int) -> Int64Array:
-    """Decode the commitments to a completion of n tokens: one row per chunk, the modulus and the coefficients.
+    """Decode the commitments to a completion of `n_tokens`: one row per chunk, with the modulus and the coefficients.
 
     Raises MalformedCommitment for invalid bytes.
     """
     n_chunks = -(-n_tokens // CHUNK_TOKENS)
-    wanted = n_chunks * 2 * (1 + K)
-    if len(data) != wanted:
-        raise MalformedCommitment(f"{n_tokens} tokens need {wanted} bytes of commitments, not {len(data)}")
+    n_bytes = n_chunks * 2 * (1 + K)
+    if len(data) != n_bytes:
+        raise MalformedCommitment(f"{n_tokens} tokens need {n_bytes} bytes of commitments, not {len(data)}")
     rows = np.frombuffer(data, dtype=">u2").astype(np.int64).reshape(n_chunks, 1 + K)
     if ((rows[:, 0] < _MIN_MODULUS) | (rows[:, 0] > PRIME)).any():
         raise MalformedCommitment(f"a modulus is not within {_MIN_MODULUS} to {PRIME}")
@@ -98,7 +98,7 @@ def compute_commitment_distances(commitments: Int64Array, hidden_TH: Bfloat16Bit
 def select_top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
     """Return the indices of the k largest absolute values, or all indices if there are fewer.
 
-    Ties go to the lower index, so equal bits give equal indices.
+    Of equal values, the lower index wins, so equal bits give equal indices.
     """
     magnitudes = bits & MAGNITUDE
     if len(magnitudes) <= k:
@@ -110,7 +110,7 @@ def select_top_k_indices(bits: Bfloat16Bits, k: int) -> Int64Array:
 
 
 def find_injective_modulus(indices: Int64Array) -> int:
-    """Return the largest modulus up to PRIME under which the indices, far fewer than PRIME, stay distinct."""
+    """Return the largest modulus up to PRIME that keeps the indices distinct. They must be far fewer than PRIME."""
     modulus = PRIME
     while len(np.unique(indices % modulus)) < len(indices):
         modulus -= 1
@@ -120,7 +120,8 @@ def find_injective_modulus(indices: Int64Array) -> int:
 def interpolate(x_CK: Int64Array, y_CK: Int64Array) -> Int64Array:
     """Return the coefficients of the polynomials of degree < K through the points, the constant term first.
 
-    Each row of x_CK must have distinct values. Uses Newton's divided differences and Horner's scheme: O(K^2) per row.
+    The values in each row of x_CK must be distinct. Newton's divided differences and Horner's scheme take O(K^2) per
+    row.
     """
     n_points = x_CK.shape[1]
     divided_CK = y_CK % PRIME
@@ -147,5 +148,5 @@ def evaluate_polynomials(coefficients_CK: Int64Array, x_CJ: Int64Array) -> Int64
 
 @cache
 def _compute_inverses() -> Int64Array:
-    """Return the inverses of 0 to PRIME - 1 modulo PRIME; 0 for 0."""
+    """Return a table of the inverses modulo PRIME, with 0 as the entry of 0."""
     return np.array([0, *(pow(number, -1, PRIME) for number in range(1, PRIME))], dtype=np.int64)

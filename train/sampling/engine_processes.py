@@ -1,7 +1,7 @@
-"""vLLM engines in child processes, on other GPUs than the trainer's, with weights by shared memory or NCCL.
+"""vLLM engines in child processes, on other GPUs than the trainer's. Weights arrive by shared memory or NCCL.
 
-The trainer restarts an engine that exits, with the newest weights, and requests the missing completions with the same
-seeds. Too many restarts raise SamplerError.
+The trainer restarts an engine that exits, loads the newest weights, and requests the missing completions with the same
+seeds. More than engine.restarts_per_hour restarts raise SamplerError.
 """
 
 import logging
@@ -38,10 +38,10 @@ class EngineProcesses:
         size = settings.tensor_parallel
         self._settings = settings
         self._arguments = [(model, gpus, options) for gpus in split_gpus_by_engine(settings.gpus, size)]
-        # One version suffices: all engines have read it when `update_weights` returns.
+        # One version suffices, because all engines have read it when `update_weights` returns.
         self._memory = SharedMemoryTransport(max_versions=1)
-        self._manifest: WeightManifest | None = None  # of the newest weights
-        self._version = 0  # of the weights being sent by NCCL
+        self._manifest: WeightManifest | None = None  # manifest of the newest weights
+        self._version = 0  # version of the weights in transfer by NCCL
         self._sender: NcclSender | None = None
         self._restarts = RestartBudget(settings.restarts_per_hour)
         self._closed = False
@@ -61,7 +61,7 @@ class EngineProcesses:
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see protocol.py. Reads all prompts first."""
+        """Yield (index, completion) as completions finish, as `Sampler` does. Reads all prompts first."""
         missing: list[dict[int, SeededPrompt]] = [{} for _ in self._engines]
         for index, prompt in enumerate(prompts):
             missing[index % len(missing)][index] = prompt
@@ -111,7 +111,7 @@ class EngineProcesses:
                 metrics += engine.expect("loaded", self._settings.sync_seconds)
             except SamplerError as error:
                 metrics += self._restart(number, error)
-        # Report the worst engine: all metrics but one are better if lower.
+        # Report the worst engine for each metric. Lower is better for all metrics but one.
         return {
             name: (min if name == CHECKED_SHARE_METRIC else max)(each[name] for each in metrics) for name in metrics[0]
         }
@@ -135,8 +135,8 @@ class EngineProcesses:
         self._memory.close()
 
     def _restart(self, number: int, error: SamplerError) -> list[dict[str, float]]:
-        """Restart an engine. Return the metrics of its proof, if it has weights to load."""
-        if self._closed:  # by another thread: not a failure
+        """Restart an engine, and load the newest weights, if any. Return the metrics of their proof."""
+        if self._closed:  # another thread closed the sampler, so the engine did not fail
             raise error
         if self._sender is not None and self._manifest is not None and not self._manifest.files:
             raise SamplerError(
@@ -161,7 +161,7 @@ class EngineProcesses:
 
 
 class _Engine:
-    """Handle of an engine process."""
+    """A handle of an engine process."""
 
     def __init__(self, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -175,10 +175,10 @@ class _Engine:
         try:
             self.connection.send(message)
         except OSError:
-            log.debug("an engine has exited; the wait for its reply will fail")
+            log.debug("cannot send to an engine, which has exited; the next `receive` raises SamplerError")
 
     def expect(self, kind: str, seconds: float) -> list[Any]:
-        """Wait for the engine's next message. Raises SamplerError for another kind of message, or after a timeout."""
+        """Wait for the engine's next message. Raises SamplerError if it is of another kind, and after the timeout."""
         deadline = time.monotonic() + seconds
         while not self.connection.poll(_POLL_SECONDS):
             if not self.process.is_alive():
@@ -226,7 +226,7 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
             try:
                 kind, *content = connection.recv()
             except (EOFError, OSError):
-                return  # the run ended
+                return  # the trainer closed the connection
             if kind in ("load", "prove"):
                 (manifest,) = content
                 if kind == "load":
@@ -242,13 +242,13 @@ def _serve(connection: Connection, model: str, gpus: Sequence[int], options: dic
     except ParityError as error:
         connection.send(("differs", str(error)))
     except ConnectionError:
-        return  # the run ended
+        return  # the trainer closed the connection
     except (SamplerError, TransferError, OSError) as error:
         connection.send(("failed", str(error)))
 
 
 def _end_with_parent() -> None:
-    """Exit once the trainer exits, even during a completion."""
+    """Wait until the trainer exits, then end this process, even during a completion."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -11,7 +11,7 @@ from train.engine_options import EngineOptions
 from train.errors import SamplerError
 from train.sampling.protocol import Engine, SamplingParams
 
-# Prefixes of the variables that torchrun sets.
+# Prefixes of torchrun's environment variables.
 _TORCHRUN = ("TORCHELASTIC_", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
              "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_")  # fmt: skip
 

@@ -35,29 +35,29 @@ try:
 except ImportError as error:
     raise SamplerError(f"cannot call a server: {error}. Type: {format_install_command('http')}") from error
 
-MAX_CONCURRENT_REQUESTS = 64  # default; a provider that allows fewer responds with status 429
+MAX_CONCURRENT_REQUESTS = 64  # default; providers with a lower limit respond with status 429
 _RETRYABLE_STATUSES = {408, 409, 425, 429}
 _RATE_LIMITED = 429
-_PERMANENT_SERVER_ERRORS = {501, 505}  # others, such as 503 and 524, may be transient
+_PERMANENT_SERVER_ERRORS = {501, 505}  # other statuses from 500, such as 503 and 524, may be transient
 _REFUSED_PROMPT = {400, 413, 422}
 _ADVICE = {
-    **dict.fromkeys((401, 403), " Set OPENAI_API_KEY to a key that it takes."),
+    **dict.fromkeys((401, 403), " Set OPENAI_API_KEY to a key that the server accepts."),
     404: " Does the address end in /v1, and does the server have the model?",
 }
 _CONNECT_SECONDS = 10
-_MAX_BACKOFF_SECONDS = 20  # between attempts, unless the server sends Retry-After
+_MAX_BACKOFF_SECONDS = 20  # maximum pause between attempts, unless the server sends a longer Retry-After
 _MAX_REPLY_BYTES = 1 << 28
 _GET_ATTEMPTS = 3
-# Disables the defaults that `vllm serve` takes from the model's generation_config.json, and requests token ids.
+# Disables the defaults that `vllm serve` reads from the model's generation_config.json, and requests token ids.
 _VLLM_OPTIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "return_token_ids": True}
-_CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # the last message is a prefill
-_MAX_STOPS = 4  # maximum in OpenAI's API; vLLM has no maximum
-_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"  # OpenAI's newer models refuse the older name
+_CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}  # for a chat that ends with a prefill
+_MAX_STOPS = 4  # of OpenAI's API; vLLM has no maximum
+_LIMIT, _NEW_LIMIT = "max_tokens", "max_completion_tokens"  # OpenAI's newer models refuse the first name
 _TRUNCATED = {"length", "max_tokens", "model_length"}  # finish reasons of several servers for a truncated completion
 
 
 class _Part(Struct):
-    """A part of a message: a text, or thinking, which may have parts itself."""
+    """A part of a message: a text, or thinking, which can consist of parts, too."""
 
     text: str | None = None
     thinking: "str | list[_Part] | None" = None
@@ -125,12 +125,12 @@ class _TransientFailure(Exception):
 
 
 def is_transient(status: int) -> bool:
-    """Return whether a retry may return another status."""
+    """Return whether a request with this status may succeed if it is retried."""
     return status in _RETRYABLE_STATUSES or (status >= 500 and status not in _PERMANENT_SERVER_ERRORS)
 
 
 def get_with_retries(client: HttpClient, path: str, max_seconds: float) -> HttpResponse:
-    """Send a GET, with a few retries. Raises ServerUnreachable."""
+    """Send a GET request, at most _GET_ATTEMPTS times. Raises ServerUnreachable."""
     attempt = 0
     while True:
         attempt += 1
@@ -147,16 +147,17 @@ def get_with_retries(client: HttpClient, path: str, max_seconds: float) -> HttpR
 
 
 class HttpSampler:
-    """A model behind a server, with the API key of OPENAI_API_KEY, if set.
+    """A model behind a server. The API key is in OPENAI_API_KEY, if the server needs one.
 
     base_url            address with /v1, as for OpenAI's clients
     concurrency         maximum number of concurrent requests
-    template_arguments  further arguments of the model's chat template, for vLLM's server
-    options             further fields of each request, and its time limit
-    retry_seconds       deadline for retries of a request; for status 429, from the last success of any request
+    template_arguments  arguments of the model's chat template, for vLLM's server
+    options             additional fields and the time limit of each request
+    retry_seconds       deadline for retries of a request, after its first failure; with status 429, after the last
+                        success of any request
 
-    Raises SamplerError if the server is unreachable or lacks the model. A server without a list of models is assumed to
-    have the model.
+    Raises SamplerError if the server is unreachable or lacks the model. The model is not checked if the server cannot
+    list its models.
     """
 
     def __init__(
@@ -177,9 +178,9 @@ class HttpSampler:
         self._closed = threading.Event()
         self._last_success = 0.0  # time.monotonic() of the last success of any request
         self._limit_name = _LIMIT
-        about = self._describe_model()
-        self._is_vllm = about.owned_by == "vllm"
-        context = about.max_model_len
+        entry = self._fetch_model_entry()
+        self._is_vllm = entry.owned_by == "vllm"
+        context = entry.max_model_len
         self._context = context if isinstance(context, int) else None  # in tokens; None if unknown
 
     def sample(
@@ -196,7 +197,7 @@ class HttpSampler:
         self._closed.set()
         self._client.close()
 
-    def _describe_model(self) -> _Model:
+    def _fetch_model_entry(self) -> _Model:
         try:
             reply = get_with_retries(self._client, "/models", _CONNECT_SECONDS)
         except ServerUnreachable as error:
@@ -205,7 +206,7 @@ class HttpSampler:
             ) from error
         if reply.status in (401, 403):
             raise self._build_permanent_error(reply.status, reply)
-        if reply.status != 200 and not is_transient(reply.status):  # no list of models
+        if reply.status != 200 and not is_transient(reply.status):  # the server cannot list its models
             return _Model()
         try:
             models = msgspec.convert(reply.get_json_object().get("data", reply.json()), list[_Model])
@@ -223,10 +224,13 @@ class HttpSampler:
         return known[self._model]
 
     def _complete(self, prompt: Prompt, seed: int, sampling: SamplingParams) -> SampledCompletion:
-        """Request a completion, with retries. Raises ValueError for a refused prompt, SamplerError for a failure."""
+        """Request a completion, with retries.
+
+        Raises ValueError if the server refuses the prompt, and SamplerError for any other failure.
+        """
         path, request = self._build_request(prompt, sampling.max_tokens)
         request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
-        # Stops omitted from the request still truncate the text.
+        # The request has at most _MAX_STOPS stops. The others are applied to the text of the response.
         if stops := sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]:
             request["stop"] = stops
         if self._is_vllm:
@@ -257,7 +261,7 @@ class HttpSampler:
 
     def _send_once(self, path: str, request: Mapping[str, Any], sampling: SamplingParams) -> SampledCompletion:
         """Send a request once. Raises _TransientFailure, and the errors of `_complete`."""
-        limit_name = self._limit_name  # another thread may change it
+        limit_name = self._limit_name  # read once, because another thread may change it
         body = json.dumps({limit_name if name == _LIMIT else name: value for name, value in request.items()})
         seconds = self._options.max_seconds
         try:
@@ -271,7 +275,7 @@ class HttpSampler:
             return _parse_completion(content, sampling, self._url)
         error, status = _parse_error(content), reply.status
         if status == 200 and error is not None and isinstance(error.code, int) and 400 <= error.code < 600:
-            status = error.code  # a gateway sent status 200 before the error
+            status = error.code  # a gateway had already sent status 200 when the error occurred
         if status == 400 and limit_name == _LIMIT and error is not None and _requires_new_limit(error):
             self._limit_name = _NEW_LIMIT
             return self._send_once(path, request, sampling)
@@ -291,7 +295,7 @@ class HttpSampler:
         )
 
     def _build_request(self, prompt: Prompt, max_tokens: int) -> tuple[str, dict[str, Any]]:
-        """Return the path for this type of prompt, and the fields for prompt and length."""
+        """Return the path for this type of prompt, and the request's fields for prompt and maximum length."""
         if isinstance(prompt, list):
             fields: dict[str, Any] = {"messages": prompt}
             arguments = dict(self._template_arguments)
@@ -301,7 +305,7 @@ class HttpSampler:
                 fields["chat_template_kwargs"] = arguments
             if self._is_vllm and is_prefilled(prompt):
                 fields |= _CONTINUE
-            # The server refuses more than its context; without a number, a completion may use the rest of it.
+            # The server refuses a max_tokens above its context. Without one, the limit is the rest of the context.
             if self._context is None or max_tokens < self._context:
                 fields["max_tokens"] = max_tokens
             return "/chat/completions", fields
@@ -312,14 +316,14 @@ class HttpSampler:
             if left < 1:
                 raise ValueError(f"the prompt has {len(prompt)} tokens, but the model's context has {self._context}")
             max_tokens = min(max_tokens, left)
-        # Without max_tokens, servers sample 16 tokens. vLLM stops a larger number at the end of its context.
+        # max_tokens is required, because the default of this path is 16. vLLM also stops at the end of its context.
         return "/completions", {"prompt": prompt, "max_tokens": max_tokens}
 
 
 def _parse_completion(body: Mapping[str, Any], sampling: SamplingParams, url: str) -> SampledCompletion:
     """Decode the completion in a body with choices.
 
-    Raises _TransientFailure if the server failed during generation, SamplerError if the body has another form.
+    Raises _TransientFailure if the server failed during generation, and SamplerError if the body is malformed.
     """
     try:
         content = msgspec.convert(body, _Completion)
@@ -335,7 +339,7 @@ def _parse_completion(body: Mapping[str, Any], sampling: SamplingParams, url: st
     prompt_ids = content.prompt_token_ids or choice.prompt_token_ids or ()
     n_tokens = len(ids) or int(usage.completion_tokens or 0)
     reached_limit = choice.finish_reason in _TRUNCATED if choice.finish_reason else n_tokens >= sampling.max_tokens
-    # Some servers send the same text under both names; prefer the newer name.
+    # Some servers send the same text under both names, so prefer the newer name.
     reasoning = _join_text(message.reasoning) or _join_text(message.reasoning_content)
     if isinstance(message.content, list):
         reasoning = reasoning or "".join(_join_text(part.thinking) for part in message.content)

@@ -48,7 +48,7 @@ def check_tokenizer(model: str) -> None:
 def check_chat_template(model: str, revision: str | None = None) -> None:
     """Raise SamplerError if a model has no chat template, like base models, or its folder has no tokenizer.
 
-    Downloads nothing, so it accepts every uncached model.
+    Downloads nothing, so a Hub model outside the local cache passes.
     """
     check_tokenizer(model)
     settings = _find_file(model, "tokenizer_config.json", revision)
@@ -79,8 +79,8 @@ def _check_hub(model: str, revision: str | None) -> None:
             "set HF_TOKEN.",
             errors.RepositoryNotFoundError: f"{model} is neither a folder here nor a model on the Hub.{hint} If it is "
             "private, set HF_TOKEN.",
-            errors.RevisionNotFoundError: f"the Hub has {model}, but not its revision {revision}. Give another one, "
-            "or leave it out.",
+            errors.RevisionNotFoundError: f"the Hub has {model}, but not its revision {revision}. Give another "
+            "revision, or omit it.",
             errors.EntryNotFoundError: f"the Hub has {model}, but it is not a model: it has no config.json. Give the "
             "Hub id of a model.",
             errors.OfflineModeIsEnabled: f"{model} is neither a folder here nor in the Hub's cache, and "

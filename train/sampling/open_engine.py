@@ -1,4 +1,4 @@
-"""Functions that open samplers: a run's engine, or a command's model or server."""
+"""Functions that start a run's engine, or open a command's model or server."""
 
 import os
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ def open_engine(config: Config) -> UpdatableSampler:
 
 
 def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler":
-    """Start the engine in the current thread, in which it must also sample; see sampler_thread.py.
+    """Start the engine in the current thread, which must also call `sample`; see sampler_thread.py.
 
     Raises SamplerError and ConfigError as `open_engine` does.
     """
@@ -76,13 +76,13 @@ def open_engine_in_process(config: Config) -> "TransformersSampler | VllmSampler
         return TransformersSampler(
             spec.model, context_tokens=spec.context_tokens, template_arguments=config.prompt.chat_arguments
         )
-    # An engine core in a separate process could not read tensors of this process.
+    # The engine core must run in this process to read its tensors.
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     import torch
 
     from train.sampling.vllm import VllmSampler
 
-    # Trainer and engine can share one GPU's memory only if nothing is sampled during training.
+    # The engine frees its GPU memory for the trainer only if nothing is sampled during training.
     alternates = config.rollout.pipeline == "sync" and config.evaluation.where != "idle"
     options = {**_build_vllm_options(config, spec), "enable_sleep_mode": torch.cuda.is_available() and alternates}
     return VllmSampler(spec.model, **options)

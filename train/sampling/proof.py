@@ -19,8 +19,8 @@ from train.weights.source import Weights, record_checksums
 log = logging.getLogger(__name__)
 
 PARITY_METRIC = "parity/token_mult_prob_error"  # NeMo-RL's name for the mean of exp |difference of log-probabilities|
-CHECKED_SHARE_METRIC = "parity/checked"  # share of the weights with compared checksums
-_MAX_NAMED = 3  # tensors in one message
+CHECKED_SHARE_METRIC = "parity/checked"  # share of the weights whose checksums were compared
+_MAX_NAMED = 3  # maximum number of tensor names in a message
 _RECOVERY_HINT = (
     "Nothing was sampled with these weights. Type the same command again, `curate train` with --resume. If the error "
     "recurs, try another engine.transfer or other engine.options"
@@ -30,10 +30,7 @@ _RECOVERY_HINT = (
 def load_and_prove(
     engine: Engine, weights: Weights, version: int, probe: Probe | None, max_error: float
 ) -> dict[str, float]:
-    """Load tensors into an engine in this process, and prove the result.
-
-    Returns the metrics of the proof. Raises ParityError and SamplerError, as `prove` does.
-    """
+    """Load tensors into an engine in this process, and return the metrics of `prove`, whose errors it raises."""
     sent: list[SentTensor] = []
     engine.load(record_checksums(weights, sent), version)
     return prove(engine, WeightManifest(version, tensors=tuple(sent), probe=probe, max_error=max_error))
@@ -59,7 +56,7 @@ def prove(engine: Engine, manifest: WeightManifest) -> dict[str, float]:
         )
     sizes = {tensor.name: prod(tensor.shape) for tensor in manifest.tensors}
     if unknown := [name for name in sizes if not found.get(name)]:
-        log.debug("unknown checksums: %s", ", ".join(unknown))
+        log.debug("the engine reports no checksums for: %s", ", ".join(unknown))
     checked = sum(size for name, size in sizes.items() if found.get(name))
     metrics = {CHECKED_SHARE_METRIC: checked / max(sum(sizes.values()), 1)}
     if manifest.probe is not None:
@@ -89,7 +86,7 @@ def _compare_logprobs(engine: Engine, manifest: WeightManifest, probe: Probe) ->
 def measure_logprob_differences(
     by_learner: Sequence[Sequence[float]], by_engine: Sequence[Sequence[float]]
 ) -> dict[str, float]:
-    """Return metrics of the differences between log-probabilities; each argument has one list per sequence.
+    """Compute metrics of the differences between log-probabilities, given as one list per sequence.
 
     PARITY_METRIC is infinite if a difference is not finite.
     """

@@ -24,9 +24,12 @@ def is_prefilled(prompt: Prompt) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling options of an engine. Samplers disable top_k and penalties, also the defaults of servers and models."""
+    """Sampling options of an engine.
 
-    temperature: float = 0.6  # temperature and top_p from DeepCoder's evaluation
+    Samplers disable top_k and penalties, even if they are defaults of the server or the model.
+    """
+
+    temperature: float = 0.6  # temperature and top_p as in DeepCoder's evaluation
     top_p: float = 0.95
     max_tokens: int = 16384  # maximum length of a completion, thinking included
     logprobs: bool = False  # whether to return log-probabilities of the tokens, after temperature and top_p
@@ -42,7 +45,7 @@ class SamplingParams:
             raise ValueError("verifiable completions need top_p = 1 and no stops")
 
     def as_table(self) -> dict[str, Any]:
-        """Return the options as JSON values. Omits newer options without effect, so old fingerprints stay valid."""
+        """Return the options as JSON values. Omits newer options at their defaults, so old fingerprints stay valid."""
         table = asdict(self)
         stop, verifiable = table.pop("stop"), table.pop("verifiable")
         if stop:
@@ -52,16 +55,16 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class SampledCompletion:
-    """One completion. Token ids are the model's own, never re-tokenized text; empty if a server omits them."""
+    """One completion. Token ids are as the model sampled them, not re-tokenized; empty if a server omits them."""
 
-    text: str  # without the stop (SamplingParams.stop)
+    text: str  # without the text of SamplingParams.stop that ended it
     finish_reason: str  # "stop", or "length" if max_tokens or the end of the context truncated it
     n_tokens: int
     prompt_ids: tuple[int, ...] = ()
-    token_ids: tuple[int, ...] = ()  # including the stop
+    token_ids: tuple[int, ...] = ()  # including those of the stop
     logprobs: tuple[float, ...] = ()  # one per token, if SamplingParams.logprobs
     versions: tuple[int, ...] = ()  # version of the weights that sampled each token, from 0
-    reasoning: str = ""  # thinking that a server returns separately, counted in n_tokens
+    reasoning: str = ""  # thinking, if a server returns it separately; counted in n_tokens
     n_prompt_tokens: int = 0  # 0 if unknown
     commitments: bytes = b""  # commitments to the hidden states, if SamplingParams.verifiable
 
@@ -74,8 +77,8 @@ class Sampler(Protocol):
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         """Yield (index of the prompt, completion) as completions finish.
 
-        Reads `prompts` lazily; they may be infinite. Yields a ValueError for a prompt that the model refuses, such as
-        a prompt with too many tokens. Raises SamplerError if sampling fails.
+        Reads `prompts` lazily, so they may be infinite. Yields a ValueError for a prompt that the model refuses, for
+        example because it is too long. Raises SamplerError if sampling fails.
         """
 
     def close(self) -> None:
@@ -85,7 +88,7 @@ class Sampler(Protocol):
 class Engine(Protocol):
     """A model that samples many completions token by token, and loads new weights between two steps.
 
-    One thread calls add, step and abort; any thread may call `load` at any time.
+    One thread calls `add`, `step` and `abort`. Any thread may call `load` at any time.
     """
 
     max_concurrency: int  # maximum number of completions in progress; the engine queues the rest
@@ -108,7 +111,7 @@ class Engine(Protocol):
     def compute_logprobs(self, sequences: Sequence[tuple[int, ...]]) -> list[tuple[float, ...]]:
         """Return the log-probability, before temperature, of every token but the first of each sequence.
 
-        Completions in progress may continue; the next `step` returns finished ones.
+        Completions in progress may continue meanwhile. The next `step` returns those that finish.
         """
 
     def version(self) -> int:
@@ -117,7 +120,7 @@ class Engine(Protocol):
     def checksums(self, tensors: "Sequence[SentTensor]") -> "Mapping[str, str]":
         """Return the checksums of the engine's own copies of these tensors, by name.
 
-        Omits tensors in a layout that cannot be compared.
+        Omits tensors whose layout is unknown.
         """
 
     def cache_use(self) -> float:
@@ -133,10 +136,9 @@ class UpdatableSampler(Sampler, Protocol):
     def update_weights(
         self, weights: "Iterable[tuple[str, Tensor]]", version: int, probe: "Probe | None", max_error: float
     ) -> dict[str, float]:
-        """Load full tensors under their names in the model's files, and prove the result.
+        """Load full tensors under their names in the model's files, and return the metrics of their proof (proof.py).
 
-        Returns the metrics of the proof; see proof.py. Raises ParityError if the loaded weights differ, and
-        SamplerError if they cannot be loaded.
+        Raises ParityError if the loaded weights differ, and SamplerError if they cannot be loaded.
         """
 
     def sleep(self) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from train.weights.manifest import Probe
 
 Result = TypeVar("Result")
-_CLOSE_SECONDS = 60.0  # time limit for the step in progress
+_CLOSE_SECONDS = 60.0  # limit of the wait for the step in progress
 
 
 def build_start_timeout(seconds: float) -> SamplerError:
@@ -29,7 +29,7 @@ def build_start_timeout(seconds: float) -> SamplerError:
 
 
 def use_own_stream() -> None:
-    """Set a new high-priority CUDA stream for the current thread, if there is a GPU."""
+    """Give the current thread a new high-priority CUDA stream, if there is a GPU."""
     import torch
 
     if torch.cuda.is_available():
@@ -37,9 +37,9 @@ def use_own_stream() -> None:
 
 
 class SamplerThread:
-    """A sampler in its own thread; see `UpdatableSampler` in protocol.py.
+    """An `UpdatableSampler` (protocol.py) in its own thread.
 
-    build    function that builds the sampler
+    build    builds the sampler
     seconds  time limit of `build`
 
     Raises SamplerError after the time limit, and the errors of `build`.
@@ -57,7 +57,7 @@ class SamplerThread:
     def sample(
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Yield (index, completion) as completions finish; see `Sampler`. The sampler's thread reads the prompts."""
+        """Yield (index, completion) as `Sampler` does. The sampler's thread reads the prompts."""
         finished: queue.SimpleQueue[tuple[int, SampledCompletion | ValueError] | None] = queue.SimpleQueue()
         is_over = False
 
@@ -87,7 +87,7 @@ class SamplerThread:
         self._call(self._sampler.sleep)
 
     def close(self) -> None:
-        """Free the memory, and wait for the step in progress: PyTorch aborts a process that exits during a step."""
+        """Close the sampler, and wait for its step in progress: PyTorch aborts a process that exits during a step."""
         self._sampler.close()
         with suppress(TimeoutError):
             self._submit(lambda: None).result(_CLOSE_SECONDS)

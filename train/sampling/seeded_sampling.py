@@ -28,18 +28,19 @@ from train.sampling.commitment import (
     select_top_k_indices,
 )
 
-_WORD = 0xFFFFFFFF  # mask of 32-bit words, stored in 64 bits
+_WORD = 0xFFFFFFFF  # mask of a 32-bit word in a 64-bit integer
 _STRIDE = 0x9E3779B9  # odd, so multiplication keeps token ids distinct
-_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes: with one lane, noise would collide
-_MAX_UNIFORM = 1 - 2**-24  # largest float32 below 1, for which the noise is finite
+_LANES = 0x243F6A88, 0x85A308D3  # keys of two 32-bit lanes; with a single lane, noise would collide
+_MAX_UNIFORM = 1 - 2**-24  # largest float32 below 1; at 1, the noise would be infinite
 
 
 def sample_tokens(
     logits_BV: Tensor, temperature: float, seeds: Sequence[int], positions: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return each row's token, its log-probability after temperature, and the noisy logits with the token as argmax.
+    """Sample a token for each row of logits.
 
-    At temperature 0, there is no noise, and log-probabilities are the model's.
+    Return the tokens, their log-probabilities after temperature, and the noisy logits, whose argmax is the token. At
+    temperature 0, there is no noise, and log-probabilities are the model's.
     """
     scaled_BV = logits_BV.float() / (temperature or 1.0)
     noisy_BV = scaled_BV
@@ -53,10 +54,10 @@ def sample_tokens(
 def generate_gumbel_tensor(
     seeds: Sequence[int], positions: Sequence[int], vocabulary: int, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """Return the noise of B samples, as a (B, V) tensor in float32, for seeds from 0 to 2^64 - 1."""
+    """Return the noise of B samples as a float32 tensor of shape (B, V). Seeds are from 0 to 2^64 - 1."""
     keys_BK = torch.tensor(_derive_keys(seeds, positions), dtype=torch.int64, device=device)
     hashed_BV = _hash(keys_BK, torch.arange(vocabulary, dtype=torch.int64, device=device))
-    # Small uniform values, which are the most precise, give large noise.
+    # Large noise, which decides the argmax, comes from small uniform values, where float32 is most precise.
     uniform_BV: Tensor = (2 * hashed_BV + 1).to(torch.float32).mul_(2**-33).clamp_(max=_MAX_UNIFORM)
     return uniform_BV.neg_().log1p_().neg_().log_().neg_()
 
@@ -69,12 +70,12 @@ def _derive_keys(seeds: Sequence[int], positions: Sequence[int]) -> list[tuple[i
 
 
 def _hash(keys_BK: Any, tokens_V: Any) -> Any:
-    """Return a 32-bit hash for each sample and token, of numpy arrays or torch tensors."""
+    """Return a 32-bit hash for each sample and token. Takes numpy arrays or torch tensors."""
     return _mix(((tokens_V * _STRIDE + keys_BK[:, :1]) & _WORD) ^ keys_BK[:, 1:])
 
 
 def _mix(word: Any) -> Any:
-    """Permute 32-bit words: "lowbias32" of C. Wellons."""
+    """Hash 32-bit words with C. Wellons's permutation "lowbias32"."""
     word = (word ^ (word >> 16)) * 0x7FEB352D & _WORD
     word = (word ^ (word >> 15)) * 0x846CA68B & _WORD
     return word ^ (word >> 16)
@@ -83,14 +84,14 @@ def _mix(word: Any) -> Any:
 class CommitmentRecorder:
     """A recorder of one completion's commitments and log-probabilities during sampling.
 
-    Finished chunks keep only their largest values, on the CPU. An engine may record a token twice, after a chunked
-    prefill or a repeated step, which samples the same token. The last record counts, unless its chunk is finished.
+    Of finished chunks, only the largest values are kept, on the CPU. After a chunked prefill or a repeated step, an
+    engine records the same token again. The last record wins, unless its chunk is finished.
     """
 
     def __init__(self) -> None:
         self._top_values: list[TopValues] = []
         self._logprobs: list[float] = []  # log-probabilities in finished chunks
-        self._chunk: dict[int, tuple[Tensor, Tensor]] = {}  # chunk in progress, by position
+        self._chunk: dict[int, tuple[Tensor, Tensor]] = {}  # hidden state and log-probability by position
 
     def record(self, position: int, hidden_H: Tensor, logprob: Tensor) -> None:
         """Record the hidden state from which a token was sampled, and the token's log-probability."""
@@ -101,7 +102,7 @@ class CommitmentRecorder:
         self._chunk[position] = hidden_H, logprob
 
     def finish(self, n_tokens: int) -> tuple[bytes, tuple[float, ...]]:
-        """Return the commitments to the first n tokens, and their log-probabilities."""
+        """Return the commitments to the first `n_tokens` tokens, and the log-probabilities of these tokens."""
         # Drop tokens sampled after the end of the completion.
         self._chunk = {position: value for position, value in self._chunk.items() if position < n_tokens}
         if self._chunk:
@@ -116,12 +117,12 @@ class CommitmentRecorder:
 
 
 def _select_top_values(rows_TH: Tensor) -> TopValues:
-    """Return a chunk's K largest values, selected on the tensor's device before the copy to the CPU."""
+    """Select a chunk's K largest values on the tensor's device, and copy them to the CPU."""
     flat = rows_TH.to(torch.bfloat16).flatten().view(torch.int16)
     magnitudes = flat & MAGNITUDE
     if len(flat) > 4 * K:
         limit = magnitudes.topk(K, sorted=False).values.min()
-        candidates = (magnitudes >= limit).nonzero()[:, 0]  # including all ties, in order
+        candidates = (magnitudes >= limit).nonzero()[:, 0]  # all values that tie with the limit, in order
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)

@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 # Default of samplers' `template_arguments`: arguments of the model's chat template, such as enable_thinking.
 NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
-_CONTEXT_TOKENS = 16  # last tokens of the prompt, decoded together with the completion
+_CONTEXT_TOKENS = 16  # number of the prompt's last tokens that are decoded together with the completion
 
 
 class TextSampler(Engine):
-    """Base class of engines with the interface of samplers; see protocol.py.
+    """Base class of engines that are also an `UpdatableSampler` (protocol.py).
 
-    model: name for a warning about arguments that the chat template does not use
+    model: name of the model, for a warning about arguments that its chat template does not use
     """
 
     def __init__(self, tokenizer: Any, template_arguments: Mapping[str, Any], model: str) -> None:
@@ -46,15 +46,15 @@ class TextSampler(Engine):
     def _sample(
         self, prompts: Iterable[tuple[int, SeededPrompt]], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
-        """Sample numbered prompts. Abort completions in progress if the caller stops early."""
+        """Sample (number, prompt) pairs. Abort completions in progress if the caller closes the iterator."""
         waiting = iter(prompts)
-        call = uuid4().hex[:8]  # distinguishes the keys of concurrent calls
+        call_id = uuid4().hex[:8]  # distinguishes the keys of concurrent calls
         running: dict[str, tuple[int, Prompt]] = {}
         try:
             while True:
                 while len(running) < self.max_concurrency and (item := next(waiting, None)) is not None:
                     number, (prompt, seed) = item
-                    key = f"{call}-{number}"
+                    key = f"{call_id}-{number}"
                     try:
                         ids = tokenize_prompt(self._tokenizer, prompt, self._template_arguments)
                         self.add(key, tuple(ids), seed, sampling)
@@ -77,7 +77,7 @@ class TextSampler(Engine):
 def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]) -> list[int]:
     """Tokenize a prompt, up to the beginning of the completion.
 
-    Raises SamplerError for a chat without a chat template, and ValueError if the template rejects this chat.
+    Raises SamplerError for a chat if the model has no chat template, and ValueError if the template rejects this chat.
     """
     from jinja2 import TemplateError
 
@@ -92,7 +92,7 @@ def tokenize_prompt(tokenizer: Any, prompt: Prompt, arguments: Mapping[str, Any]
     options = {**arguments, "add_generation_prompt": not prefilled, "continue_final_message": prefilled}
     try:
         return list(tokenizer.apply_chat_template(prompt, tokenize=True, return_dict=False, **options))
-    except TemplateError as error:  # for example, a system prompt with which the model was not trained
+    except TemplateError as error:  # for example because the template does not support system prompts
         raise ValueError(f"the model's chat template refuses the messages: {error}") from error
 
 
@@ -107,9 +107,9 @@ def warn_unknown_arguments(tokenizer: Any, arguments: Mapping[str, Any], model: 
 def restore_continuation_text(
     prompt: Prompt, completion: SampledCompletion, stops: Sequence[str], decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion:
-    """Restore the leading space that some tokenizers drop from the continuation of a text or a prefill.
+    """Restore the leading space of a continued text or prefill, which some tokenizers drop in decoding.
 
-    Return completions of other prompts unchanged.
+    Completions of other prompts stay unchanged.
     """
     if not isinstance(prompt, str) and not is_prefilled(prompt):
         return completion
@@ -121,6 +121,6 @@ def restore_continuation_text(
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Truncate the text before the stop that ends first, as vLLM does."""
+    """Truncate the text before the first stop, as vLLM does. The stop with the smallest end is the first."""
     found = [(start + len(stop), start) for stop in stops if (start := text.find(stop)) >= 0]
     return text[: min(found)[1]] if found else text

@@ -1,6 +1,6 @@
-"""A slow, bitwise reproducible sampler by transformers alone, for tests and machines without vLLM.
+"""A slow, bitwise reproducible sampler with transformers, for tests and machines without vLLM.
 
-Completions that begin together form a batch, padded on the left.
+Completions that begin in the same step form a batch, padded on the left.
 """
 
 import threading
@@ -67,7 +67,7 @@ class TransformersSampler(TextSampler):
             raise SamplerError(f"transformers cannot load {model}: {error}") from error
         super().__init__(tokenizer, template_arguments, model)
         self._model = loaded.eval()
-        self._hidden_BH = torch.empty(0)  # input of the output layer at the last index
+        self._hidden_BH = torch.empty(0)  # input of the output layer at the last position
         loaded.get_output_embeddings().register_forward_pre_hook(self._record_hidden)
         known = loaded.generation_config.eos_token_id
         self._ends = {tokenizer.eos_token_id, *([known] if isinstance(known, int) else known or ())}
@@ -75,7 +75,7 @@ class TransformersSampler(TextSampler):
         self._version = 0
         self._closed = False
         self.max_concurrency = _MAX_CONCURRENCY
-        self._waiting: list[_RunningCompletion] = []  # for the next step
+        self._waiting: list[_RunningCompletion] = []  # completions that begin in the next step
         self._batches: list[_Batch] = []
         self._lock = threading.Lock()  # load() and close() may come from other threads
 
@@ -83,7 +83,7 @@ class TransformersSampler(TextSampler):
         self, prompts: Iterable[SeededPrompt], sampling: SamplingParams
     ) -> Iterator[tuple[int, SampledCompletion | ValueError]]:
         waiting = enumerate(prompts)
-        # Finish a batch before the next one, since the composition of a batch affects the last bits.
+        # Finish a batch before the next one, because the composition of a batch affects the last bits of its logits.
         while batch := list(islice(waiting, _PROMPT_BATCH)):
             yield from self._sample(batch, sampling)
 
@@ -146,7 +146,7 @@ class TransformersSampler(TextSampler):
             return {each.name: compute_checksum(state[each.name].to(getattr(torch, each.dtype))) for each in known}
 
     def sleep(self) -> None:
-        """Do nothing: model and trainer share no GPU."""
+        """Do nothing, because the model is on the CPU."""
 
     def close(self) -> None:
         """Stop sampling before the next step."""
@@ -163,7 +163,7 @@ class TransformersSampler(TextSampler):
 
     @torch.no_grad()
     def _step_batch(self, batch: _Batch) -> list[_RunningCompletion]:
-        """Sample a token of every unfinished completion of the batch. Return the completions that finish."""
+        """Sample a token of each unfinished completion in the batch. Return the completions that finish."""
         position_BT = (batch.mask_BT.cumsum(1) - 1).clamp(min=0)
         new = slice(None) if batch.cache is None else slice(-1, None)
         out = self._model(
@@ -193,7 +193,7 @@ class TransformersSampler(TextSampler):
         return over
 
     def _sample_tokens(self, completions: Sequence[_RunningCompletion], logits_BV: Tensor) -> list[tuple[int, float]]:
-        """Return a token of each completion with its log-probability; both are meaningless for finished completions."""
+        """Return a token and its log-probability for each completion; both are meaningless for finished ones."""
         sampling = completions[0].sampling
         if sampling.verifiable:
             seeds, positions = [each.seed for each in completions], [len(each.sampled) for each in completions]

@@ -1,7 +1,7 @@
-"""A sampler by vLLM in this process.
+"""A sampler with vLLM in this process.
 
-Only this file, train/weights/nccl.py and, within vLLM's worker processes, vllm_worker.py and vllm_weights.py use vLLM's
-Python interface.
+Other users of vLLM's Python interface are train/weights/nccl.py and, in vLLM's worker processes, vllm_worker.py and
+vllm_weights.py.
 """
 
 import contextvars
@@ -29,17 +29,18 @@ from train.weights.source import TensorFiles
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Options on CPUs, for development: no compilation, and bitwise reproducible results. vLLM 0.32 cannot split the prompt
-# of a seeded sample ("CPU Generator does not use offset"). Small blocks let completions share more of a prompt's cache.
+# Options on CPUs, for development: no compilation, and bitwise reproducible results. Chunked prefill is disabled: vLLM
+# 0.32 cannot split the prompt of a seeded sample ("CPU Generator does not use offset"). Small blocks let completions
+# share more of a prompt's cache.
 _ON_CPU = {"enforce_eager": True, "dtype": "float32", "enable_chunked_prefill": False, "block_size": 32}
 _CPU_ENVIRONMENT = {
-    "VLLM_CPU_KVCACHE_SPACE": "2",  # GiB; the default is a share of the whole memory
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # other processes share these CPUs
+    "VLLM_CPU_KVCACHE_SPACE": "2",  # in GiB; the default is a share of the machine's memory
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # do not pin threads, because other processes use the same CPUs
 }
-_CLOSE_SECONDS = 60.0  # time limit for a step or a transfer of weights in progress
+_CLOSE_SECONDS = 60.0  # limit of the wait for a step or a transfer of weights in progress
 _NO_LABEL = "default"  # vLLM's label of its initial weights
 _NOISE = "train.sampling.vllm_worker:CounterBasedNoiseProcessor"
-_DISCARD = 2  # vLLM's sleep level that drops the weights, too
+_DISCARD = 2  # vLLM's sleep level that frees the memory of the weights and of the cache
 
 
 class VllmSampler(TextSampler):
@@ -58,9 +59,9 @@ class VllmSampler(TextSampler):
     ) -> None:  # fmt: skip
         check_folder(model)
         if verifiable:
-            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py is for V1
+            os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"  # vllm_worker.py supports only the V1 model runner
             options["logits_processors"] = [*options.get("logits_processors", ()), _NOISE]
-            options["generation_config"] = "auto"  # verifiers expect the model's own end tokens
+            options["generation_config"] = "auto"  # verifiers read the end tokens from the model's generation config
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         with warnings.catch_warnings():
@@ -76,7 +77,7 @@ class VllmSampler(TextSampler):
         self.max_concurrency: int = self._engine.vllm_config.scheduler_config.max_num_seqs
         self._numbers = itertools.count()
         self._closed = False
-        self._finished: list[Any] = []  # outputs for the next step to return
+        self._finished: list[Any] = []  # outputs that the next `step` returns
         self._lock = threading.Lock()  # load() and close() may come from other threads
         # torch's configuration by _start_vllm is a context variable, which other threads do not inherit.
         self._context = contextvars.copy_context()
@@ -95,8 +96,8 @@ class VllmSampler(TextSampler):
             top_p=sampling.top_p,
             max_tokens=sampling.max_tokens,
             seed=seed,
-            logprobs=0 if sampling.logprobs else None,  # only the sampled token's log-probability
-            flat_logprobs=sampling.logprobs,  # one list instead of an object per token
+            logprobs=0 if sampling.logprobs else None,  # 0: only of the sampled token
+            flat_logprobs=sampling.logprobs,  # one list for all tokens instead of an object per token
             stop=list(sampling.stop),
             detokenize=bool(sampling.stop),  # without stops, `_make_completion` decodes
             output_kind=RequestOutputKind.FINAL_ONLY,
@@ -147,7 +148,7 @@ class VllmSampler(TextSampler):
                 found |= {output.request_id: output for output in self._finished if output.request_id in keys}
             self._finished = [output for output in self._finished if output.request_id not in found]
             if keys and not others_run:
-                self._llm.reset_prefix_cache()  # later samples must not depend on this call
+                self._llm.reset_prefix_cache()  # so later samples do not depend on this call
         return [
             tuple(logprobs[id].logprob for id, logprobs in zip(ids[1:], output.prompt_logprobs[1:], strict=True))
             for output in map(found.__getitem__, keys)
@@ -160,7 +161,7 @@ class VllmSampler(TextSampler):
         return 0.0 if core is None else float(core.scheduler.get_kv_cache_usage())
 
     def load(self, weights: Iterable[tuple[str, "Tensor"]], version: int) -> None:
-        if isinstance(weights, TensorFiles):  # each process of the engine reads the files
+        if isinstance(weights, TensorFiles):  # each of vLLM's worker processes reads the files
             self._load("load_files", version, args=(list(map(str, weights.paths)),))
         else:
             self._load("reload_weights", version, kwargs={"weights_iterator": append_lm_head(weights)})
@@ -184,11 +185,11 @@ class VllmSampler(TextSampler):
         return combine_checksums(itertools.chain.from_iterable(parts), {name: shape for name, _, shape in specs})
 
     def sleep(self) -> None:
-        """Free the memory of weights and cache for the learner, if both share a GPU."""
+        """Free the memory of weights and cache for the learner, if engine and learner share a GPU."""
         if self._sleeps:
             with self._lock:
                 with self._pause_between_steps():
-                    pass  # with asynchronous scheduling, a step may remain after the last completion
+                    pass  # with asynchronous scheduling, a step may be in flight after the last completion
                 self._llm.sleep(level=_DISCARD)
 
     def _load(self, method: str, version: int, **arguments: Any) -> None:
@@ -202,9 +203,9 @@ class VllmSampler(TextSampler):
                     self._llm.collective_rpc(method, **arguments)
                     if self._sleeps:
                         self._llm.wake_up(tags=["kv_cache"])
-                    # The cache is from the old weights, also for completions in progress.
+                    # The KV cache was computed with the old weights, also for completions in progress.
                     if not self._llm.reset_prefix_cache(reset_running_requests=True):
-                        raise SamplerError("it did not reset its cache of the old weights")
+                        raise SamplerError("it did not reset the KV cache of the old weights")
                     self._engine.set_weight_version(str(version))
 
     @contextmanager
@@ -229,13 +230,13 @@ class VllmSampler(TextSampler):
             core.resume_scheduler()
 
     def close(self) -> None:
-        """Stop the engine after the step in progress. If that step hangs, only mark the sampler as closed."""
+        """Stop the engine after the step in progress. If this step hangs, leave the engine running."""
         is_locked = self._lock.acquire(timeout=_CLOSE_SECONDS)
         try:
             if is_locked and not self._closed:
                 self._engine.engine_core.shutdown()
                 del self._llm, self._engine
-                gc.collect()  # free the memory now
+                gc.collect()
             self._closed = True
         finally:
             if is_locked:
@@ -253,16 +254,19 @@ class VllmSampler(TextSampler):
         try:
             outputs = self._context.run(self._engine.step)
             self._finished += [output for output in outputs if output.finished]
-        except Exception as error:  # an exit of the engine's process, out of memory, a failed kernel
+        except Exception as error:  # for example out of memory, a failed kernel, or an exit of the engine's process
             raise SamplerError(f"vLLM has failed: {_extract_last_line(error)}. The same command continues.") from error
 
     def _take_commitments(self, outputs: Sequence[Any]) -> dict[str, tuple[bytes, tuple[float, ...]]]:
-        """Return commitments and log-probabilities of finished verifiable completions. The caller holds `_lock`."""
+        """Return the commitments and log-probabilities of finished verifiable completions, by request id.
+
+        The caller holds `_lock`.
+        """
         ours = [output for output in outputs if output.request_id in self._verifiable]
         if not ours:
             return {}
         finished = {output.request_id: len(output.outputs[0].token_ids) for output in ours}
-        # All processes of a model return the same values.
+        # All worker processes of a model return the same values, so read the first's.
         found = self._llm.collective_rpc("take_commitments", args=(list(finished.items()),))[0]
         self._verifiable -= finished.keys()
         return dict(zip(finished, found, strict=True))
@@ -281,7 +285,7 @@ class VllmSampler(TextSampler):
             raise ValueError(str(error)) from error
 
     def _move_to_front(self, names: Sequence[str]) -> None:
-        """Move requests to the front of the queue, ahead of requests that a weight load interrupted."""
+        """Move requests to the front of vLLM's queue, before requests that a weight load has preempted."""
         if self._core is not None:
             waiting = self._core.scheduler.waiting
             ours = [request for request in waiting if request.request_id in names]
@@ -301,7 +305,7 @@ class VllmSampler(TextSampler):
         if len(versions) != len(ids):
             raise SamplerError(f"vLLM reported the versions of {len(versions)} of {len(ids)} tokens")
         return SampledCompletion(
-            # Without stops, vLLM does not decode the text.
+            # vLLM decodes the text only if the request has stops.
             text=completion.text if isinstance(completion.stop_reason, str) else self._decode(ids),
             finish_reason=completion.finish_reason,
             n_tokens=len(ids),
@@ -315,7 +319,7 @@ class VllmSampler(TextSampler):
 
 
 def _start_vllm(model: str, options: dict[str, Any]) -> Any:
-    """Start vLLM. Raises SamplerError if that fails, or the head cannot have the configured precision."""
+    """Start vLLM. Raises SamplerError if that fails, or if vLLM cannot compute the head in the configured dtype."""
     try:
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -328,14 +332,14 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
     if current_platform.is_cpu():
         for name, value in _CPU_ENVIRONMENT.items():
             os.environ.setdefault(name, value)
-        torch._dynamo.config.disable = True  # compilation of a small function of vLLM's sampler takes half a minute
+        torch._dynamo.config.disable = True  # saves half a minute of compilation for a small function of the sampler
     path = Path(model).expanduser()
     with _translate_errors(f"vLLM cannot load {model}"):
         llm = LLM(
             model=str(path) if path.exists() else model,
             **{
-                "max_model_len": -1,  # the maximum for model and memory
-                "logprobs_mode": "processed_logprobs",  # after temperature, as the trainer's
+                "max_model_len": -1,  # the maximum that model and memory allow
+                "logprobs_mode": "processed_logprobs",  # after temperature, as in the learner
                 "use_tqdm_on_load": False,
                 "worker_extension_cls": "train.sampling.vllm_worker.WorkerExtension",
                 **(_ON_CPU if current_platform.is_cpu() else {}),
@@ -350,7 +354,7 @@ def _start_vllm(model: str, options: dict[str, Any]) -> Any:
 
 @contextmanager
 def _synchronize_device() -> Iterator[None]:
-    """Synchronize the device before and after the block, which uses weights of other streams."""
+    """Synchronize the device before and after the block, because other CUDA streams write and read the weights."""
     import torch
 
     if torch.cuda.is_available():
@@ -366,7 +370,7 @@ def _parse_version(label: str) -> int:
 
 @contextmanager
 def _translate_errors(failure: str) -> Iterator[None]:
-    """Raise SamplerError for any exception of vLLM, such as for a download, memory or a kernel."""
+    """Translate any exception of vLLM to SamplerError with this failure."""
     try:
         yield
     except Exception as error:

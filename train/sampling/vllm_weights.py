@@ -1,10 +1,10 @@
 """Checksums of a vLLM worker's weights, for comparison with the tensors in the model's files.
 
 vLLM fuses tensors of the files (q_proj, k_proj and v_proj become qkv_proj), shards them over GPUs, and on CPUs packs
-most of them. To locate each part, vLLM's own loading code runs on meta tensors, and a dispatch mode records its copies.
-A packed weight is read through products with the identity matrix.
+most of them. To locate each region, vLLM's own loading code runs on meta tensors, and a dispatch mode records its
+copies. A packed weight is read through products with the identity matrix.
 
-Quantized weights, and experts reordered by a kernel, are not covered.
+Quantized weights, and experts reordered by a kernel, have no checksums.
 """
 
 from collections import defaultdict
@@ -20,24 +20,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from train.weights.checksums import PartialChecksum, Region, compute_partial_checksum
 
 TensorSpec = tuple[str, str, tuple[int, ...]]  # name, dtype and shape of a tensor in the model's files
-_ROW_BATCH = 1024  # rows of the identity matrix per product
+_ROW_BATCH = 1024  # number of rows of the identity matrix in each product
 _EMBEDDING, _LM_HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRegion:
-    """A region of a tensor in the model's files, and its location in a module."""
+    """A region of a tensor in the model's files, and its location in a parameter of a module."""
 
     name: str
     source: Region
     module: nn.Module
     parameter: str
     target: Region
-    shape: tuple[int, ...]  # of the parameter before packing
+    shape: tuple[int, ...]  # shape of the parameter before packing
 
 
 def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list[LoadedRegion]:
-    """Trace the copies by vLLM's loading code from tensors into parameters, on meta tensors."""
+    """Trace which regions of tensors vLLM's loading code copies into which parameters, on meta tensors."""
     tensors = {
         name: torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta")
         for name, dtype, shape in tensor_specs
@@ -50,14 +50,14 @@ def trace_loaded_regions(model: Any, tensor_specs: Iterable[TensorSpec]) -> list
 def compute_partial_checksums(
     regions: Sequence[LoadedRegion], tensor_specs: Iterable[TensorSpec]
 ) -> list[PartialChecksum]:
-    """Return the partial checksums of the modules' current weights, except in unknown layouts."""
+    """Compute partial checksums of the modules' current weights. Omits parameters in unknown layouts."""
     kinds = {name: (getattr(torch, dtype), tuple(shape)) for name, dtype, shape in tensor_specs}
     by_parameter: dict[tuple[int, str], list[LoadedRegion]] = defaultdict(list)
     for region in regions:
         by_parameter[id(region.module), region.parameter].append(region)
     parts: list[PartialChecksum] = []
     for of_parameter in by_parameter.values():
-        effective = _read_effective_weight(of_parameter[0])  # a copy, if unpacked; hold one at a time
+        effective = _read_effective_weight(of_parameter[0])  # may be a copy, so hold only one at a time
         if effective is None:
             continue
         for region in of_parameter:
@@ -68,9 +68,9 @@ def compute_partial_checksums(
 
 
 def append_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors and, if the output layer is tied to the embedding, a copy of that as `lm_head.weight`.
+    """Yield the tensors. If they lack `lm_head.weight`, also yield the embedding under this name.
 
-    On a CPU, vLLM has a packed copy of the output layer, and updates it only from this tensor.
+    On a CPU, vLLM keeps a packed copy of a tied output layer, and updates it only from this tensor.
     """
     embedding, has_head = None, False
     for name, tensor in weights:
@@ -84,7 +84,7 @@ def append_lm_head(weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, An
 
 
 def _read_effective_weight(region: LoadedRegion) -> Tensor | None:
-    """Return a parameter's values, unpacked; None if the layout is unknown."""
+    """Return a parameter's unpacked values; None if its layout is unknown."""
     if region.parameter == "weight" and len(region.shape) == 2 and hasattr(region.module, "cpu_linear"):
         return _unpack(region.module, *region.shape)
     effective = getattr(region.module, region.parameter).detach()
@@ -104,7 +104,7 @@ def _unpack(module: Any, outputs: int, inputs: int) -> Tensor:
 
 @contextmanager
 def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, str, Tensor]]]:
-    """Replace all parameters by meta tensors, as before loading; restore them at the end.
+    """Replace all parameters by meta tensors, as before loading. Restore them on exit.
 
     Yield (module, name, parameter) by storage id.
     """
@@ -135,7 +135,7 @@ def _empty_parameters(model: nn.Module) -> Iterator[dict[int, tuple[nn.Module, s
 
 
 class _CopyRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A dispatch mode that records copies of given tensors into parameters, without changing tensors that hold data."""
+    """A dispatch mode that records copies of tensors into parameters, and changes no tensor that holds data."""
 
     def __init__(self, parameters: Mapping[int, tuple[nn.Module, str, Tensor]], tensors: Mapping[str, Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Code within vLLM's worker processes: methods for `VllmSampler`, and counter-based noise.
+"""Code that runs in vLLM's worker processes: methods for `VllmSampler`, and counter-based noise.
 
 vLLM samples verifiable requests greedily, from logits to which a logits processor adds noise. The processor records
 each token's hidden state and log-probability; vLLM's own log-probabilities, of the noisy logits, are meaningless.
@@ -21,14 +21,14 @@ from train.weights.checksums import PartialChecksum
 from train.weights.source import TensorFiles
 
 VERIFIABLE_KEY = "verifiable"  # key in SamplingParams.extra_args
-_MAX_ROWS = 32  # rows per call of sample_tokens, which takes a multiple of the memory of the logits
+_MAX_ROWS = 32  # maximum rows per call of sample_tokens, which needs several times the memory of their logits
 
 
 class WorkerExtension:
-    """A mix-in for vLLM's worker class in each of its processes; `VllmSampler` calls these methods."""
+    """A mix-in of vLLM's worker class. `VllmSampler` calls its methods in each worker process."""
 
-    reload_weights: Any  # method of the worker
-    model_runner: Any  # attribute of the worker
+    reload_weights: Any  # method of vLLM's worker
+    model_runner: Any  # attribute of vLLM's worker
     _noise: "CounterBasedNoiseProcessor"
     _traced: tuple[Sequence[TensorSpec], list[LoadedRegion]] | None = None
 
@@ -36,13 +36,13 @@ class WorkerExtension:
         self.reload_weights(weights_iterator=append_lm_head(TensorFiles(tuple(map(Path, paths)))))
 
     def compute_partial_checksums(self, specs: Sequence[TensorSpec]) -> list[PartialChecksum]:
-        """Return this process's partial checksums of tensors with these specs."""
+        """Return partial checksums of this process's shards of the tensors with these specs."""
         if self._traced is None or self._traced[0] != specs:
             self._traced = specs, vllm_weights.trace_loaded_regions(self.model_runner.get_model(), specs)
         return vllm_weights.compute_partial_checksums(self._traced[1], specs)
 
     def hook_output_layer(self) -> None:
-        """Start recording hidden states. Called once, before the first verifiable request."""
+        """Start to record hidden states. Call once, before the first verifiable request."""
         from vllm.model_executor.layers.logits_processor import LogitsProcessor as Head
 
         processors = self.model_runner.input_batch.logitsprocs.all
@@ -61,7 +61,7 @@ class WorkerExtension:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A verifiable request. `token_ids` is vLLM's own list, which grows during sampling."""
+    """A verifiable request. token_ids: vLLM's own list, which grows during sampling."""
 
     key: str
     seed: int
@@ -70,13 +70,13 @@ class _Request:
 
 
 class CounterBasedNoiseProcessor(LogitsProcessor):
-    """A logits processor for verifiable requests, created by vLLM in each of its processes.
+    """A logits processor for verifiable requests. vLLM creates one in each worker process.
 
-    recorders: recorders of verifiable requests by key, including preempted requests
+    recorders: commitment recorders by request key, also of preempted requests
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
-        self._requests: dict[int, _Request] = {}  # by row in the batch
+        self._requests: dict[int, _Request] = {}  # by row of the batch
         self.recorders: dict[str, CommitmentRecorder] = {}
         self._hidden_BH: Tensor | None = None
 
@@ -97,7 +97,7 @@ class CounterBasedNoiseProcessor(LogitsProcessor):
         return logits
 
     def record_hidden(self, _head: Any, inputs: tuple[Any, ...]) -> None:
-        """Store the inputs of the output layer, as its forward pre-hook."""
+        """Store the hidden states in the inputs of the output layer; called as its forward pre-hook."""
         self._hidden_BH = inputs[1]  # inputs[0] is the layer itself
 
     def _choose_tokens(self, logits: Tensor, rows: list[int], temperature: float) -> None:

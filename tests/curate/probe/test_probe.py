@@ -136,7 +136,10 @@ def test_reasons_that_forms_of_tests_share_are_said_once() -> None:
 def test_a_signature_is_that_of_a_function() -> None:
     result = probe("http://127.0.0.1:9", "--signature", "trl")
     assert (result.exit_code, result.output.count("\n")) == (2, 1)
-    assert "--signature is that of a MODULE:FUNCTION, and 'http://127.0.0.1:9' is none; leave it out" in result.output
+    assert (
+        "--signature is for a MODULE:FUNCTION, but the target is 'http://127.0.0.1:9'; omit --signature"
+        in result.output
+    )
 
 
 def test_a_number_in_an_outage_fails_the_probe(tmp_path: Path) -> None:

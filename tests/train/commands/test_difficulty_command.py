@@ -160,8 +160,8 @@ def test_an_interrupted_command_says_that_the_same_command_continues(dataset, ti
     ("arguments", "message"),
     [
         pytest.param([], "give a --model to sample, a --solve-rate to filter by, or both", id="nothing to do"),
-        pytest.param(["--model", "m", "--out", "x"], "--solve-rate and --out need each other", id="no band"),
-        pytest.param(["--solve-rate", "0:1"], "--solve-rate and --out need each other", id="no folder"),
+        pytest.param(["--model", "m", "--out", "x"], "--out needs --solve-rate. Give both", id="no band"),
+        pytest.param(["--solve-rate", "0:1"], "--out needs --solve-rate. Give both", id="no folder"),
         pytest.param(["--solve-rate", "1:0", "--out", "x"], "pass MIN:MAX", id="an empty band"),
         pytest.param(["--solve-rate", "0:1", "--out", "x"], "has no solve rates", id="nothing sampled"),
         pytest.param([*SERVED, "--k", "8", "--n", "4"], "give a larger --n", id="n below k"),

@@ -210,7 +210,7 @@ def test_wrong_options_of_requests_are_explained(humaneval, words, said):
     ("words", "said"),
     [
         (["--suite", "lcb={lcb}", "--suite", "lcb={lcb}"], "--suite lcb is given twice"),
-        (["--suite", "lcb={lcb}", "--out", "{folder}"], "is a folder; the result of one suite is a file"),
+        (["--suite", "lcb={lcb}", "--out", "{folder}"], "is a folder, but the result of one suite is a file"),
         (
             ["--suite", "lcb={lcb}", "--suite", "humaneval+={humaneval}", "--out", "{lcb}"],
             "several suites need a folder",

@@ -131,7 +131,7 @@ def test_lone_surrogates_in_a_program_are_only_wrong(tmp_path, plus):
         (["--base-url", "http://x/v1"], "--base-url is for sampling"),
         (["--engine", "concurrency=1"], "--engine is for sampling"),
         (["--language", "cpp"], "--language is for sampling"),
-        (["--suite", "mbpp+"], "--samples are of one suite"),
+        (["--suite", "mbpp+"], "--samples has the samples of one suite"),
         (["--protocol", "lcb"], "does not cover humaneval+"),
     ],
 )

@@ -112,7 +112,7 @@ def test_a_recipe_and_its_preset_train_on_what_the_article_did_and_say_what_is_u
         pytest.param(
             ["--preset", "areal", "--model", "m", "--data", "d", "--dry-run", "--price-gpu-hour", "2"],
             2,
-            "--price-gpu-hour is for a run on GPUs. Leave it out; `curate plan` estimates the cost of a run.",
+            "--price-gpu-hour is for a run on GPUs. Omit it; `curate plan` estimates the cost of a run.",
             id="price of a plan",
         ),
         pytest.param(["run", "--replay", "--preset", "areal"], 2, "--replay takes the configuration from", id="replay"),

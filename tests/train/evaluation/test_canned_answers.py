@@ -132,9 +132,9 @@ def test_gpu_hours_are_paid_for_the_samples_that_a_call_drew(problems, tmp_path)
     [
         (
             ["--price-gpu-hour", "2"],
-            "the server's number of GPUs is unknown. Give it: --gpus N",
+            "the server's number of GPUs is unknown. Give --gpus N",
         ),
-        (["--gpus", "8"], "--gpus is the number of GPUs to pay for. Give their price: --price-gpu-hour"),
+        (["--gpus", "8"], "--gpus needs --price-gpu-hour, the price of a GPU"),
         (["--gpus", "8", "--price-gpu-hour", "-2"], "Invalid value for '--price-gpu-hour'"),
     ],
 )

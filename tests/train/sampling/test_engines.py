@@ -90,7 +90,7 @@ def test_a_cache_of_old_weights_would_be_noticed(engine, models, prompts, monkey
 @pytest.mark.parametrize("engine", ["vllm"], indirect=True)
 def test_a_cache_that_cannot_be_forgotten_is_an_error(engine, models, monkeypatch):
     monkeypatch.setattr(engine._llm, "reset_prefix_cache", lambda reset_running_requests: False)
-    with pytest.raises(SamplerError, match="it did not reset its cache of the old weights"):
+    with pytest.raises(SamplerError, match="it did not reset the KV cache of the old weights"):
         load(engine, models, 0)
 
 

@@ -80,7 +80,7 @@ def test_two_relays_do_not_share_a_folder(tmp_path: Path) -> None:
         ([], "give one of --from, --invite and --controller"),
         (["--from", "http://a", "--controller", "http://b"], "give one of"),
         (["--from", "http://a"], "--from needs --run and --public-key"),
-        (["--from", "http://a", "--run", "../x", "--public-key", "00" * 32], "use letters, digits"),
+        (["--from", "http://a", "--run", "../x", "--public-key", "00" * 32], "is not a run name. Use letters, digits"),
         (["--from", "http://a", "--run", "x", "--public-key", "zz"], "a public key has 64 hexadecimal digits"),
         (["--invite", "what?"], "this is not an invite"),
         (["--controller", "http://127.0.0.1:1"], "--controller needs --key"),
