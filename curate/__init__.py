@@ -16,6 +16,7 @@ Begin with pipeline (the whole build), stage (the interface of its stages) and p
     report/          report.json and report.html
     difficulty/      solve rates of models, and bands of solve rates
     decontamination/ rows that contain items of evaluation sets
+    operations/      filter, split and merge
     stages/          the stages of a build, one file each
     exports/         export formats, one file per trainer or tool
     probe/           tests of other judges of code, for `curate probe`

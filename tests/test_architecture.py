@@ -36,14 +36,14 @@ AT_HOME = {  # packages that only these modules may import
 # From the bottom up: a room of a package may import only the rooms that stand before it in its list.
 DIRECTIONS = {
     "sandbox": "closeable errors extras program suite machine json_codec literals languages referee checkers "
-    "return_values probes judge request limit_bounds concurrency http_client jail packages image backends box options "
-    "judge_record conformance service commands",
+    "return_values probes judge request limit_bounds concurrency http_client kernel jail judging packages image "
+    "backends box options judge_record conformance service commands",
     "rewards": "errors argument_checks reward extract form weighted "
     "case_selection code math_comparison mathematics async_rewards process_singletons trl verl verl_manager "
     "verifiers",
     "curate": "errors progress json_records manifest problem prompt trust text reading sources judging "
     "strength options recipe ingestion work dataset dedup report derivation difficulty decontamination "
-    "condition row_filter splitting merging stage shards build_state stages exports pipeline audit recipes probe "
+    "operations stage shards build_state stages exports pipeline audit recipes probe "
     "commands __main__",
     "train": "errors gpu_cost interrupts child bounded_http engine_options config weights sampling evaluation learning "
     "rollouts asynchronous swarm run planning loop commands",

@@ -10,7 +10,7 @@ from curate.commands.printing import print_hashes
 from sandbox.commands.console import ProgressBar, report_user_errors, require_extra
 
 if TYPE_CHECKING:
-    from curate.row_filter import FilterResult
+    from curate.operations.row_filter import FilterResult
 
 
 @click.command("filter")
@@ -37,7 +37,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     """
     require_extra("data")
     from curate.errors import CurateError
-    from curate.row_filter import preview_filter, write_filtered
+    from curate.operations.row_filter import preview_filter, write_filtered
 
     if (out is None) != dry_run:
         raise click.UsageError("pass either --out, the folder to write to, or --dry-run")

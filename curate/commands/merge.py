@@ -24,7 +24,7 @@ def command(datasets: tuple[Path, ...], out: Path, dedup: float, overwrite: bool
     """
     require_extra("data")
     from curate.errors import CurateError
-    from curate.merging import find_missing_sets, merge
+    from curate.operations.merging import find_missing_sets, merge
 
     interrupted = "the datasets are unchanged; run the same command to start again"
     with report_user_errors(CurateError, OSError, interrupt_message=interrupted), ProgressBar() as progress:

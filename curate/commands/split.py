@@ -12,7 +12,7 @@ class _PartSize(click.ParamType[float | int]):
     name = "SHARE|ROWS"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | int:
-        from curate.splitting import parse_size
+        from curate.operations.splitting import parse_size
 
         try:
             return parse_size(str(value))
@@ -57,8 +57,8 @@ def command(
     """
     require_extra("data")
     from curate.errors import CurateError
+    from curate.operations.splitting import split
     from curate.recipe import SplitConfig
-    from curate.splitting import split
 
     options = SplitConfig(validation, test, similarity, seed)
     if not options.sizes:

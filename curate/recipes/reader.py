@@ -8,20 +8,20 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from curate.condition import parse
 from curate.dataset import output_folder
 from curate.difficulty.band import SolveRateBand
 from curate.errors import CurateError
 from curate.exports._export import ExportOptions, list_targets
 from curate.json_records import UnknownFieldError
 from curate.manifest import MANIFEST
+from curate.operations.condition import parse
+from curate.operations.splitting import parse_size
 from curate.prompt import read_prompt
 from curate.reading.location import HUB_ID
 from curate.reading.text_files import read_toml_text
 from curate.reading.values import shorten
 from curate.recipe import EvaluationSetConfig, ExportConfig, Recipe, SourceConfig, from_table
 from curate.recipes.toml_writer import to_toml
-from curate.splitting import parse_size
 from curate.trust import TrustPolicy
 
 _HERE = Path(__file__).parent

@@ -20,12 +20,12 @@ from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError, PlanMismatchError
 from curate.exports._export import export, find_finished_export
 from curate.manifest import MANIFEST, Manifest
+from curate.operations.row_filter import write_filtered
+from curate.operations.splitting import split
 from curate.pipeline import build
 from curate.progress import Progress, ignore_progress
 from curate.recipe import STEPS, DifficultyConfig, Recipe, to_table
 from curate.recipes.reader import make_export_options
-from curate.row_filter import write_filtered
-from curate.splitting import split
 from sandbox import SandboxOptions
 
 Result = TypeVar("Result")

@@ -13,9 +13,9 @@ from source_rows import SUM, SUM_TESTS, mbpp_row, read_parquet, taco_row, words,
 
 from curate.dataset.evidence import EVIDENCE_COLUMNS
 from curate.decontamination.clean_copy import write_clean_copy
+from curate.operations.splitting import split
 from curate.pipeline import BuildOptions, build
 from curate.recipe import SplitConfig
-from curate.splitting import split
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = BuildOptions(mutants=0)

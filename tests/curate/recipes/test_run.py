@@ -21,12 +21,12 @@ from source_rows import (
 from curate.dataset.output_folder import read_manifest
 from curate.decontamination.clean_copy import write_clean_copy
 from curate.errors import CurateError
+from curate.operations.row_filter import write_filtered
+from curate.operations.splitting import split
 from curate.pipeline import BuildOptions, build
 from curate.recipe import SplitConfig, from_table
 from curate.recipes.reader import read_recipe
 from curate.recipes.runner import run
-from curate.row_filter import write_filtered
-from curate.splitting import split
 from sandbox import SandboxOptions
 
 ROOT = Path(__file__).parents[3]

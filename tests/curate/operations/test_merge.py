@@ -12,9 +12,9 @@ from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import from_json, to_json
-from curate.merging import merge
+from curate.operations.merging import merge
+from curate.operations.row_filter import write_filtered
 from curate.pipeline import BuildOptions, build
-from curate.row_filter import write_filtered
 
 MORE = [(f"{n} {n}\n", f"{2 * n}\n") for n in range(9)]
 

@@ -13,8 +13,8 @@ from curate.decontamination.clean_copy import write_clean_copy
 from curate.difficulty import table as solve_rates
 from curate.difficulty.band import SolveRateBand, filter_by_solve_rate
 from curate.errors import CurateError
+from curate.operations.row_filter import write_filtered
 from curate.pipeline import BuildOptions, build
-from curate.row_filter import write_filtered
 
 TESTS = [(f"{n}\n", f"{n}\n") for n in range(12)]
 

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from curate.errors import CurateError
-from curate.splitting import assign_parts, parse_size
+from curate.operations.splitting import assign_parts, parse_size
 
 IDS = [f"{source}/{n}" for source, size in (("taco", 60), ("apps", 30), ("rare", 10)) for n in range(size)]
 SOURCES = [id.partition("/")[0] for id in IDS]

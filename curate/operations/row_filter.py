@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curate.condition import Condition, evaluate, parse
 from curate.dataset.dataset import Dataset, require_outside, translate_read_errors
 from curate.derivation import Key, create_step_plan, derive
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
 from curate.manifest import Manifest
+from curate.operations.condition import Condition, evaluate, parse
 from curate.problem import Rejection
 from curate.progress import Progress, ignore_progress, track_progress
 from curate.recipe import FilterConfig, add_step
@@ -60,7 +60,7 @@ def write_filtered(
     """Write the rows that fulfil all conditions to the folder `out`; return its manifest, and the effect on the rows.
 
     dataset    folder or Hub id of a dataset that curate built
-    where      conditions (curate/condition.py)
+    where      conditions (curate/operations/condition.py)
     overwrite  whether to replace an existing dataset in the folder
     recipe     recipe of the result; None: derived from the dataset's recipe
 

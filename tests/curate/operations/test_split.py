@@ -13,9 +13,9 @@ from curate.dataset.output_folder import lock_output, read_manifest
 from curate.dedup.signatures import compute_jaccard, compute_shingles
 from curate.difficulty import table as solve_rates
 from curate.errors import CurateError
+from curate.operations.splitting import split
 from curate.pipeline import BuildOptions, build
 from curate.recipe import SplitConfig
-from curate.splitting import split
 
 N = 24
 
@@ -128,7 +128,7 @@ def test_while_parts_are_replaced_none_of_the_old_ones_looks_finished(built, tmp
     def killed(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("curate.splitting.derive", killed)
+    monkeypatch.setattr("curate.operations.splitting.derive", killed)
     with pytest.raises(KeyboardInterrupt):
         split(built, out, SplitConfig(validation=6), overwrite=True)
     for part in ("train", "validation"):

@@ -1,9 +1,9 @@
 import pyarrow as pa
 import pytest
 
-from curate.condition import NAMES, evaluate, parse
 from curate.dataset.writer import get_schema
 from curate.errors import CurateError
+from curate.operations.condition import NAMES, evaluate, parse
 from curate.problem import COLUMNS, Problem, to_row
 from sandbox import Assertions, Case, Limits, Program, Suite
 
