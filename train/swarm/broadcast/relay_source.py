@@ -191,7 +191,7 @@ class RelaySource:
         broadcast = self._fetch_manifest(manifest.version, self._stall_seconds)
         if not has_same_weights(broadcast.weights, manifest):
             raise TransferError(
-                f"the relays have other weights than the controller under version {manifest.version}: the run was "
+                f"the relays have other weights as version {manifest.version} than the controller: the run was "
                 "continued from an earlier step, or another run has the same name. Publish it under another name."
             )
         folder, _ = self._versions.fetch(manifest.version, stall_seconds=self._stall_seconds)
