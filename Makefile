@@ -78,6 +78,7 @@ docs: $(READY) $(DOCS)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.sandbox
 	$(BIN)/python -m benchmarks.ray
+	$(BIN)/python -m benchmarks.front_ends
 	$(BIN)/python -m benchmarks.build
 	$(BIN)/python -m benchmarks.render
 

@@ -39,6 +39,24 @@ def render_calls(measured: dict[str, Any]) -> Iterator[str]:
     )
 
 
+def render_front_ends(measured: dict[str, Any]) -> Iterator[str]:
+    rows = (
+        f"{row['processes']} | {row['front_end_cpu_microseconds']:.0f} | {row['dispatcher_cpu_microseconds']:.0f}"
+        for row in measured["rows"]
+    )
+    yield render_table(
+        "`curate serve --processes` | CPU µs per request in the front end | in the dispatcher", rows, "r"
+    )
+    busiest = measured["rows"][-1]
+    front_ends = busiest["processes"] * 1e6 / busiest["front_end_cpu_microseconds"]
+    yield (
+        f"Requests with one test to {measured['workers']} workers that sleep for {measured['sleep_seconds'] * 1e3:g} ms"
+        f" and respond. Computed, not measured: {busiest['processes']} front ends with a core each saturate at"
+        f" {front_ends:,.0f} requests per second, and the dispatcher at"
+        f" {1e6 / busiest['dispatcher_cpu_microseconds']:,.0f}."
+    )
+
+
 def render_ray(measured: dict[str, Any]) -> Iterator[str]:
     rows = (join_cells(*(f"{value:.3g}" for value in row.values())) for row in measured["weak_scaling"])
     yield render_table("Ray: nodes | workers | per second | share of ideal", rows, "r")
@@ -64,4 +82,10 @@ def count_mistakes_and_kills(soak: dict[str, Any]) -> tuple[int, int]:
     return mistakes, sum(sum(soak[part]["kills"].values()) for part in ("deaths", "restarts"))
 
 
-RENDERERS = {"sandbox": render_sandbox, "calls": render_calls, "ray": render_ray, "soak": render_soak}
+RENDERERS = {
+    "sandbox": render_sandbox,
+    "calls": render_calls,
+    "ray": render_ray,
+    "front_ends": render_front_ends,
+    "soak": render_soak,
+}

@@ -104,9 +104,19 @@ def _render_outcomes(name: str, case: dict[str, Any]) -> str:
     return f"{case['rejected']} of {case['leases']} | {case['banned']} | ≤ {at_most:,.{0 if at_most >= 10 else 1}f}"
 
 
+def render_coordinator(measured: dict[str, Any]) -> Iterator[str]:
+    leases = measured["leases"]
+    yield (
+        f"One coordinator with {measured['nodes']:,} nodes: {measured['fastest']['per_second']:,.0f} signed requests"
+        f" per second over {measured['connections']} connections; {leases['per_second']:.0f} leases per second from the"
+        f" request to the verdict, with files of {leases['file_bytes'] / 1000:.0f} KB and the ledger on disk."
+    )
+
+
 RENDERERS = {
     "overlap": render_overlap,
     "broadcast": render_broadcast,
     "delta": render_delta,
     "verification": render_verification,
+    "coordinator": render_coordinator,
 }
