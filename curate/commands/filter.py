@@ -50,7 +50,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     _print_counts(result)
     if out is None:
         return
-    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
+    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in its dataset config `rejected`")
     print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)
 

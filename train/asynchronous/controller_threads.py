@@ -235,7 +235,7 @@ class ControllerThreads:
         try:
             while not self._state.has_ended:
                 loop()
-        except BaseException as error:  # the engine's thread raises it
+        except BaseException as error:  # raised again in the engine's thread
             self._state.stop_threads(error=error)
 
     def _exchange_leases(self) -> None:

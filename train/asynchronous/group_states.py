@@ -120,7 +120,7 @@ class Groups:
         return PendingGroup(self.next_group, 0, self.next_position, 0)
 
     def select_batch(self, *, prompts: int, max_staleness: int, allow_partial: bool) -> list[int] | None:
-        """Return the group numbers that `staleness.select_batch` selects for the next batch, or None."""
+        """Return the group numbers of the next batch; None if it is incomplete. See `staleness.select_batch`."""
         return staleness.select_batch(
             self.batches_taken,
             [

@@ -106,7 +106,7 @@ def command(
         if band is None or out is None:
             return
         manifest = filter_by_solve_rate(dataset, out, band, models, overwrite=overwrite)
-    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the config `rejected`")
+    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in its dataset config `rejected`")
     if manifest.solve_rate is not None and manifest.solve_rate.warning:
         warn(manifest.solve_rate.warning)
     print_hashes(manifest)

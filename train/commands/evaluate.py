@@ -123,7 +123,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--prefill", metavar="TEXT",
-    help="Beginning of the model's own message, which it continues.  [default: none, or the protocol's]",
+    help="Prefill of the assistant message, which the model continues.  [default: none, or the protocol's]",
 )  # fmt: skip
 @click.option(
     "--target-tokens", type=TargetTokens(), default=(), metavar="N[,N...]",

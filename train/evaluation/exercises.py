@@ -138,7 +138,7 @@ def read_exercises(
     problems = _read(location, suite, options, trust, exclusions)
     if not problems:
         why = f" ({'; '.join(format_exclusions(exclusions))})" if exclusions else ""
-        raise CurateError(f"{location} has no problem{f' from {window}' if window else ''}{why}.")
+        raise CurateError(f"{location} contains no problems{f' from {window}' if window else ''}{why}.")
     if exclusions:
         log.warning("%s", format_exclusion_message(location, exclusions))
     if not max_problems:
@@ -162,7 +162,7 @@ def _read(
     table = locate(location)
     rows = choose_suite(table, suite)
     if options.date_range is not None and not rows.has_dates:
-        raise CurateError(f"{table.location}: {rows.title} has no dates. Leave the window out.")
+        raise CurateError(f"{table.location}: {rows.title} has no dates. Omit the date range.")
     return list(rows.read(table, options))
 
 

@@ -204,7 +204,7 @@ def format_lcb_samples(data: ExportData, selection: LiveCodeBenchSelection) -> s
 
 
 def build_leaderboard_path(data: ExportData) -> Path:
-    """Return the path that the leaderboard expects for the file, relative to its folder of all models.
+    """Return the path of the exported file in the leaderboard's repository, relative to the folder of all models.
 
     Raises CurateError if the result has no temperature, such as for `curate evaluate --samples`.
     """

@@ -116,7 +116,7 @@ def check_packing_support(path: str) -> None:
 
 
 class _Slices:
-    """A lazily read tensor of a file, with the interface of safetensors' get_slice.
+    """A tensor in a file, read slice by slice, with the interface of safetensors' get_slice.
 
     Slices are copies instead of memory maps, since the file may be deleted during the run.
     """

@@ -8,8 +8,8 @@ counts.
     old_logp      under the weights at the beginning of the step
     sampler_logp  as the sampling engine reported it, after temperature
 
-Losses are per token, and an aggregation reduces them to a scalar. The caller passes the denominator of the whole batch,
-so the scalars of micro-batches and ranks can be summed, and their number does not change the gradient.
+Losses are per token, and an aggregation reduces them to a scalar. The caller passes the denominator of the whole batch.
+So the scalars of micro-batches and ranks add up, and the gradient does not depend on the split into micro-batches.
 """
 
 import math

@@ -172,7 +172,7 @@ class EvaluationScheduler:
             self._thread.start()
 
     def wait_for_engine(self) -> None:
-        """Wait for an "idle" evaluation, so the engine can load new weights."""
+        """Wait for the running evaluation if it uses the training engine, so that engine can load new weights."""
         if self._where == "idle":
             self.finish()
         else:
@@ -329,7 +329,7 @@ def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
 
 
 def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
-    """Move a model's folder to RUN/best, with its record. Raises OSError."""
+    """Write the record of an evaluation into its model's folder, and replace RUN/best by the folder. Raises OSError."""
     (model / _RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(run / _NEW, ignore_errors=True)
     model.rename(run / _NEW)

@@ -75,7 +75,7 @@ def _list_result_files(run: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class RunSuite:
-    """A suite of a run.
+    """A suite that a run evaluates.
 
     name      name in metrics and in evaluation.keep_best; see `get_metric_suite_name`
     location  where `read_exercises` finds the suite
@@ -166,7 +166,7 @@ class PendingEvaluation:
 
     @classmethod
     def read(cls, folder: Path) -> tuple[Self, Config]:
-        """Read the request in a folder. Return the evaluation and its configuration."""
+        """Read a pending evaluation and its configuration from the request in its folder."""
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), _parse_step(folder), request["max_tokens"]), from_table(request["config"])
 

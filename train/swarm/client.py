@@ -1,4 +1,4 @@
-"""Client for signed calls to a coordinator, which rejects replies not signed by the run."""
+"""Client for signed calls to a coordinator. It rejects replies without the run's signature."""
 
 import io
 from http import HTTPStatus

@@ -98,7 +98,7 @@ class Ledger:
 
     @contextmanager
     def begin_transaction(self) -> Iterator[None]:
-        """Commit the entries of a block durably and atomically, when it ends.
+        """Commit all entries that the `with` block appends, durably and atomically, when it exits.
 
         Closes the ledger and raises RunError if the entries cannot be written.
         """

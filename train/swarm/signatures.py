@@ -1,7 +1,7 @@
 """Ed25519 keys and signed bytes.
 
-A key identifies a node or a verifier, so only one process at a time may use it. The signature covers a domain, a zero
-byte and the bytes, so a signature for one purpose is invalid for another.
+A key identifies a node or a verifier, so only one process at a time may use it. The signature covers a
+domain-separation tag, a zero byte and the message, so a signature for one purpose is invalid for another.
 """
 
 import os

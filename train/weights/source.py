@@ -149,7 +149,7 @@ class SharedMemoryTransport:
             except OSError as error:
                 raise TransferError(f"weights {manifest.version} were removed: {error}") from error
             if _label(manifest.version, number) not in label:  # the descriptor was reused for another file
-                raise TransferError(f"weights {manifest.version} were removed: {path} is {label} now")
+                raise TransferError(f"weights {manifest.version} were removed: {path} is now the file {label}")
         return TensorFiles(tuple(Path(f"/proc/{os.getpid()}/fd/{descriptor}") for descriptor in self._fetched))
 
     def close(self) -> None:

@@ -132,7 +132,7 @@ def test_unverified_rows_of_a_dataset_are_left_out_and_counted(livecodebench, tm
     assert [one.id for one in read_exercises(str(tmp_path / "out"))] == ["apps/1"]
     assert "left out: unverified 4 (no reference has passed the tests; --include unverified" in caplog.text
     build(both[:1], tmp_path / "none", BuildOptions(), sandbox=SandboxOptions(workers=2))
-    with pytest.raises(CurateError, match="has no problem .left out: unverified 4 .*--include unverified adds"):
+    with pytest.raises(CurateError, match="contains no problems .left out: unverified 4 .*--include unverified adds"):
         read_exercises(str(tmp_path / "none"))
 
 
@@ -174,7 +174,7 @@ def test_unreadable_problems_are_named_and_left_out(tmp_path, caplog):
         ([{"text": "hello"}], "", "is neither a dataset that curate built nor rows of HumanEval, "),
         (tiny_world.rows(), "2024-13-01..2025-02-01", "is not FROM..TO, such as"),
         (tiny_world.rows(), "2025-02-01..2024-08-01", "Give FROM..TO, the earlier date first"),
-        (tiny_world.rows(), "1999-01-01..1999-02-01", "has no problem from 1999"),
+        (tiny_world.rows(), "1999-01-01..1999-02-01", "contains no problems from 1999"),
     ],
 )
 def test_the_error_explains_why_a_set_cannot_be_used(tmp_path, rows, window, said):

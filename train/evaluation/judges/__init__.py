@@ -1,7 +1,10 @@
 """Judges of completions. A judge holds an exercise's expected result.
 
-Begin with judge.py: the interface, and the judge by a suite of tests in the sandbox. call_judge.py calls the function
-in a completion and compares return values by EvalPlus's rules; cruxeval_judges.py judges predicted outputs and inputs;
-math_judge.py judges final answers. call_run.py calls functions in the sandbox, through sandbox_runner.py. extraction.py
-and evalplus_extraction.py have the rules that extract programs; time_limits.py confirms time limits.
+    judge             the interface, and the judge that runs a test suite in the sandbox
+    call_judge        calls a completion's function, and compares return values by EvalPlus's rules
+    cruxeval_judges   judge predicted outputs and inputs
+    math_judge        judges final answers
+    call_run          calls functions in the sandbox, through sandbox_runner
+    extraction, evalplus_extraction   rules that extract programs
+    time_limits       confirms time limits
 """

@@ -1,4 +1,4 @@
-"""The interface of judges, and the judge by a suite of tests."""
+"""The interface of judges, and the judge that runs a test suite."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Protocol

@@ -148,7 +148,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
         if suite_options.date_range is None:
             return True
         if day is None:
-            raise CurateError("These problems have no dates. Leave the window out.")
+            raise CurateError("These problems have no dates. Omit the date range.")
         return suite_options.date_range[0] <= day.isoformat() <= suite_options.date_range[1]
 
     exclusions: Counter[str] = Counter()

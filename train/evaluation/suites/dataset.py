@@ -40,4 +40,4 @@ def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, exclusions:
         metadata = parse_metadata(row["difficulty"], row["platform"], row["date"])
         yield options.make_exercise(row["id"], statement, chat, judge, metadata)
     if options.date_range is not None and n_undated:
-        raise CurateError(f"{n_undated} problems of the dataset have no date. Leave the window out.")
+        raise CurateError(f"{n_undated} problems of the dataset have no date. Omit the date range.")

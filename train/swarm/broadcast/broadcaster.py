@@ -60,7 +60,7 @@ class FileSource(Protocol):
 class Broadcaster:
     """A publisher of the weight versions of one controller.
 
-    source           fetches the weights, as train.asynchronous.rollout_process.LocalFirstSource does
+    source           source of weights, such as train.asynchronous.rollout_process.LocalFirstSource
     folder           folder for copies of the newest two versions, from which deltas are computed
     get_ledger_head  returns the digest of the newest entry of the run's ledger
     note             receives a message about each published version

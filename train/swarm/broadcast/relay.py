@@ -182,7 +182,7 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    background_loop  function to run in a thread until its event is set; `serve` stops at its exception and raises it
+    background_loop  function to run in a thread until its event is set; if it raises, `serve` stops and raises the same
     on_ready         called before the server accepts connections
     """
     raise_descriptor_limit()

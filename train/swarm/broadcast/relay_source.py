@@ -70,7 +70,7 @@ class VersionStore:
         return self._locate_version(version), manifest
 
     def close(self) -> None:
-        """Remove versions that no process uses. Folders returned by `fetch` become invalid."""
+        """Release the folders that `fetch` returned, and delete versions that no other process uses."""
         self._folder.close()
 
     def _build_or_refetch(self, version: int, deadline: TransferDeadline) -> BroadcastManifest:

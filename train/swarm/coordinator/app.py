@@ -207,7 +207,7 @@ class CoordinatorApp:
     async def _accept_results(self, call: _Call) -> list[ResultStatus]:
         node, coordinator = call.head.node, self._coordinator
         if node in self._uploading:
-            raise RetryLater("another body with results of this node is in progress", 2)
+            raise RetryLater("another upload of results by this node is in progress", 2)
         self._uploading.add(node)
         try:
             max_bytes = await self._call(lambda: coordinator.begin_upload(node))

@@ -124,7 +124,7 @@ class _OpenLease:
 
 @dataclass(frozen=True, slots=True)
 class _LeaseChange:
-    """A transition of a lease.
+    """A change of a lease's state.
 
     step       returns the lease after it
     results    accepted results of its verifier

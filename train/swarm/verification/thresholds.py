@@ -82,7 +82,7 @@ class ShareThreshold(Struct, frozen=True, forbid_unknown_fields=True):
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     """The thresholds of a pair of engines. The defaults are wide, for half precision without calibration.
 
-    exponent_mismatches   mismatched exponents in a chunk
+    exponent_mismatches   number of mismatched exponents in a chunk
     mantissa_differences  mean difference of mantissas in a chunk, where exponents are equal
     seed_mismatches       tokens that their seed does not reproduce
     margins               difference between a token's noisy logit and the largest, in nats

@@ -183,7 +183,7 @@ class VersionPrefetcher:
                     self._fetch(version, stall_seconds=STALL_SECONDS)
                     self._newest, last_error = version, ""
                     self._on_fetched(version)
-                self._failure = None  # after the fetch: relays may name versions that they do not send
+                self._failure = None  # only a fetch counts: relays may announce versions that they never send
             except TransferError as error:
                 self._failure = self._failure or (time.monotonic(), error)
                 (log.debug if str(error) == last_error else log.warning)("%s", error)

@@ -83,7 +83,7 @@ def test_a_file_that_one_suite_can_read_needs_no_name(tmp_path, row, suite, id):
 
 def test_a_window_needs_dates(tmp_path):
     path = write_jsonl(tmp_path / "rows.jsonl", [mbpp_row(11)])
-    with pytest.raises(CurateError, match="MBPP has no dates. Leave the window out"):
+    with pytest.raises(CurateError, match="MBPP has no dates. Omit the date range"):
         read_exercises(str(path), "2024-08-01..2025-02-01")
 
 
