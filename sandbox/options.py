@@ -43,7 +43,9 @@ class SandboxOptions:
         if self.packages_from and self.backend not in ("local", "ray"):
             raise ValueError(f"a folder of packages is for the backends local and ray, not for {self.backend}")
         if self.packages_from and not self.packages:
-            raise ValueError("a folder of packages needs the names of packages in it that programs can import")
+            raise ValueError(
+                "packages_from names a folder, but packages is empty. Name the packages of the folder that programs may import."
+            )
         if self.packages:
             parse_requirements(self.packages)
 

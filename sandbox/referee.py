@@ -63,15 +63,12 @@ def has_hit_eof(result: RunResult, referee_spec: Referee) -> bool:
 
 
 def make_wrong_answer_result(failure: RefereeError) -> RefereeResult:
-    """Return the ruling "wrong" for an output on which the referee failed, although it works on trusted outputs."""
+    """Return the ruling "wrong" for an output on which the referee failed. It did not fail on trusted outputs."""
     return RefereeResult(0.0, f"the referee failed on this output, but not on a trusted one: {failure}")
 
 
 def mark_timed_out(result: RunResult) -> RunResult:
-    """Return the result of the program with the outcome TIMED_OUT.
-
-    For an output on which the referee timed out, although it works on trusted outputs.
-    """
+    """Return the program's result with the outcome TIMED_OUT, because only its output made the referee time out."""
     message = b"the output kept the referee busy until the submission's time was used up"
     return replace(result, outcome=Outcome.TIMED_OUT, stderr=message)
 

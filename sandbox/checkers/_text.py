@@ -14,7 +14,7 @@ from itertools import zip_longest
 BLANKS = " \t\v\f"
 _BLANK = re.compile(rf"[{BLANKS}]")
 _TOKEN = re.compile(rf"[^{BLANKS}]+")
-_BLOCK_CHARS = 1 << 20  # approximate length of the blocks
+_BLOCK_CHARS = 1 << 20  # approximate length of the blocks that are compared one by one
 # An honest program adds fewer digits and blanks to the expected output.
 _LENGTH_FACTOR, _LENGTH_SLACK = 64, 1 << 20
 

@@ -238,7 +238,7 @@ def make_assert_problem(name: str, statements: Sequence[str], reference: str) ->
 
 
 def make_output_probe(name: str, problem: ProbeProblem, output: str, *, leniency: str = "") -> JudgeProbe:
-    """Return a probe that prints `output` for its own problem."""
+    """Return a probe whose submission prints `output` as the answer to `problem`."""
     completion = format_completion(f"import sys\nsys.stdin.read()\nsys.stdout.buffer.write({output.encode()!r})\n")
     return JudgeProbe(name, STDIN, lambda _: Submissions(problem, (completion,)), leniency=leniency)
 

@@ -33,7 +33,7 @@ class RequestBounds:
     max_depth: int = 64
 
     def clamp_limits(self, limits: Limits, requested: Mapping[str, str]) -> Limits:
-        """Return the limits of a run, with the values that the request does not set clamped to the bounds.
+        """Return the limits of a run. Defaults are clamped to the bounds; values of the request must be within them.
 
         requested   the limits that the request sets: limit -> field of the request
 

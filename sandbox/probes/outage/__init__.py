@@ -1,1 +1,1 @@
-"""Plain submissions while the judge's backend is down."""
+"""Ordinary submissions, right and wrong, while the judge's backend is down."""
