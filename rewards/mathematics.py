@@ -4,8 +4,8 @@ The final answer is the last complete `\\boxed{...}` after the thinking. Without
 `\\boxed 33`, or the content of the only `<answer>` element. A final period does not count. math-verify parses both
 answers as LaTeX, so 0.5, 1/2 and \\frac{2}{4} are equal.
 
-If the comparison of an answer times out, such as of a tower of powers, the answer is wrong. The reward is unknown if
-the sandbox fails, or if the expected answer cannot be parsed and the texts differ.
+If a comparison times out, for instance on a tower of powers, the answer is wrong. The reward is unknown if the sandbox
+fails, or if the expected answer cannot be parsed and the texts differ.
 
 Each comparison is a program in the sandbox (see math_comparison.py), forked from an interpreter that has imported
 math-verify.

@@ -29,7 +29,7 @@ SCORING_TIMEOUT = "late"
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A completion of a model.
+    """A model's output for one prompt.
 
     text        without special tokens
     n_tokens    length of the whole completion, in tokens

@@ -191,7 +191,7 @@ def _is_unchanged(folder: Path, file: InputFile) -> bool:
 
 
 def _check_counts(dataset: Dataset) -> Iterator[Discrepancy]:
-    """Yield faults of the counts in the manifest. Reads only a few columns."""
+    """Yield the counts of the manifest that differ from the rows. Reads only a few columns."""
     manifest = dataset.manifest
     try:
         kept = _count_values(dataset, "data", ("source", "verified"))

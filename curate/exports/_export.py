@@ -291,7 +291,7 @@ def has_nondefault_limits(suite: Suite) -> bool:
 
 
 def make_suite_record(suite: Suite) -> dict[str, Any]:
-    """Return the fields of a record of `curate judge` for a suite."""
+    """Return the fields of a suite in an input record of `curate judge`."""
     record: dict[str, Any] = json_codec.encode(Record.from_submission("", Program(""), suite))
     return {name: value for name, value in record.items() if name not in ("id", "code", "language")}
 

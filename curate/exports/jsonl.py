@@ -1,6 +1,6 @@
-"""The export target jsonl: problems.jsonl, with records of `curate judge` and further fields for trainers.
+"""The export target jsonl: problems.jsonl, with input records of `curate judge` and further fields for trainers.
 
-The field `code` of a record is the reference. To judge another submission with `curate judge`, replace it.
+The field `code` of a record is the reference solution. To judge another submission with `curate judge`, replace it.
 """
 
 import json

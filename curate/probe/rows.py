@@ -128,7 +128,7 @@ def _judge_programs(problems: list[ProbeProblem]) -> Iterator[tuple[ProbeProblem
 
 
 def _replace_checker(suite: Suite) -> Suite:
-    """Replace the checker by a comparison by tokens, because no signature has a parameter for the checker."""
+    """Replace the checker by token comparison, because no target's signature has a parameter for a checker."""
     return suite if suite.assertions is not None else replace(suite, checker="tokens")
 
 

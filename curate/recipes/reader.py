@@ -226,7 +226,7 @@ def _check_exports(exports: Sequence[ExportConfig]) -> None:
         if export.to not in list_targets():
             raise ValueError(f"to = {export.to!r} is not one of {', '.join(list_targets())}")
         if names.count(name) > 1 or not re.fullmatch(r"[\w.-]*\w[\w.-]*", name):
-            raise ValueError(f"name = {name!r} is repeated, or not a folder name; give each export a name of its own")
+            raise ValueError(f"name = {name!r} is repeated, or not a folder name; give each export a unique name")
         make_export_options(export)
 
 

@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class DifficultySampler(Protocol):
-    """A function that samples models on a dataset. Callers pass it to `run`, because curate must not import train."""
+    """A function that samples completions for a dataset. Callers pass it, since curate must not import train."""
 
     def __call__(self, dataset: Path, section: DifficultyConfig, sandbox: SandboxOptions) -> None: ...
 

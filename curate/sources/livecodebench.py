@@ -36,7 +36,7 @@ MAX_UNPACKED_BYTES = 512 * 1024 * 1024
 
 
 def select_files(table: TableFiles) -> TableFiles:
-    """Return the table with the files of the release in the options.
+    """Restrict the table to the files of the release that its options name.
 
     `release_v5` means all files up to the fifth, `v5` only the fifth, and `v4_v5` the fourth and the fifth. Raises
     CurateError if the options are invalid or files of the release are missing.

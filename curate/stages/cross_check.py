@@ -114,7 +114,7 @@ def _judge_all(solutions: SolutionsByIndex, suite: Suite, sandbox: MeteredSandbo
 
 
 def _find_wrong_answers(judgements: Mapping[int, Judgement]) -> list[dict[int, CaseFailure]]:
-    """Return the failures of each solution with the verdict wrong_answer, by test index."""
+    """Return, for each solution, its failures with the verdict wrong_answer, by test index."""
     return [
         {
             test: CaseFailure(solution, test, case.verdict, case.detail)

@@ -97,7 +97,7 @@ class _OpenBlock:
 
 
 def parse_code_blocks(text: str) -> list[CodeBlock]:
-    """Return the closed blocks with any code, in order."""
+    """Return the closed code blocks that are not empty, in order."""
     lines = _LINE.findall(text)
     offsets = list(accumulate(map(len, lines), initial=0))
     ahead = _LookAhead(lines, offsets, text)

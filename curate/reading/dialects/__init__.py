@@ -10,7 +10,7 @@ Modules for tests that are Python code:
 
 statements    a body of statements, test functions and test classes, turned into cases
 dependencies  the earlier statements and the names of the submission that a test needs
-literals      values of expressions and calls of literals, and literals for values
+literals      values of literal expressions, calls with literal arguments, and values as literals
 """
 
 from dataclasses import dataclass, replace

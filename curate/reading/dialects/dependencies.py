@@ -15,7 +15,7 @@ _BUILTINS = frozenset(vars(builtins)) | {"__file__"}
 
 
 def parse(code: object, name: str) -> list[ast.stmt]:
-    """Parse Python code into statements. name: name of the code, for error messages. Raises ParseError."""
+    """Parse Python code into statements. name: of the code, for error messages. Raises ParseError if it is invalid."""
     if not isinstance(code, str):
         raise ParseError(f"{name} is {type(code).__name__}, not text")
     try:

@@ -1,4 +1,4 @@
-"""Evaluation of expressions and calls of literals without executing code, and formatting of values as literals.
+"""Evaluation of literal expressions and of calls with literal arguments, without executing code; values as literals.
 
 In an assertion suite, literals are limited to those of `ast.literal_eval`, set(), frozenset(...), float("inf") and
 float("nan"). Tests also contain `3 * 19`, `"ab" + "c"` or `tuple([1, 2])`, which this module evaluates within bounds.
