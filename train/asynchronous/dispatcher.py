@@ -218,7 +218,6 @@ class JournaledGroups:
 
 @contextmanager
 def _translate_write_errors() -> Iterator[None]:
-    """Translate OSError to RolloutError with a remedy."""
     try:
         yield
     except OSError as error:

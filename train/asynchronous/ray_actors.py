@@ -21,8 +21,6 @@ LogLine = Callable[[str], None]
 
 
 class _Actor:
-    """One worker in a process of the cluster."""
-
     def __init__(self, options: RolloutOptions) -> None:
         self._rollout = RolloutProcess(options, note=print)  # Ray forwards the output of its actors
 

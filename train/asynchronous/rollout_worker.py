@@ -149,7 +149,7 @@ class RolloutWorker:
         self._on_loaded(manifest, metrics)
 
     def _can_load(self) -> bool:
-        """Return whether weights are fetched, and the engine need not finish its leases first."""
+        """Return whether fetched weights can be loaded now: whole leases must finish before newer weights."""
         state = self._state
         if state.fetched_weights is None:
             return False

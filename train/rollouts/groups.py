@@ -148,7 +148,6 @@ def to_training_sequences(group: Group, objective: ObjectiveConfig) -> list[Trai
 
 
 def _compute_advantages(scored: Sequence[tuple[Rollout, float]], objective: ObjectiveConfig) -> list[list[float]]:
-    """Return the advantage of each token of each completion."""
     lengths = [len(rollout.token_ids) for rollout, _ in scored]
     if objective.supervision == "process":
         steps = [list_step_rewards(rollout) for rollout, _ in scored]

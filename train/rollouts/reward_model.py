@@ -82,7 +82,6 @@ def _load_configuration(path: str, *, trainable: bool = False) -> Any:
 
 @contextmanager
 def _translate_loading_errors() -> Iterator[None]:
-    """Translate loading errors to ConfigError with the key `reward.model`."""
     try:
         yield
     except (LearnerError, SamplerError) as error:

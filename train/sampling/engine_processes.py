@@ -161,8 +161,6 @@ class EngineProcesses:
 
 
 class _Engine:
-    """A handle of an engine process."""
-
     def __init__(self, model: str, gpus: Sequence[int], options: dict[str, Any]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()

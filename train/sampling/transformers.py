@@ -28,8 +28,6 @@ _MAX_CONCURRENCY = 1024
 
 @dataclass(slots=True)
 class _RunningCompletion:
-    """A completion in progress."""
-
     key: str
     prompt_ids: tuple[int, ...]
     seed: int

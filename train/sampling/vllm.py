@@ -370,7 +370,6 @@ def _parse_version(label: str) -> int:
 
 @contextmanager
 def _translate_errors(failure: str) -> Iterator[None]:
-    """Translate any exception of vLLM to SamplerError with this failure."""
     try:
         yield
     except Exception as error:
