@@ -221,7 +221,7 @@ class Controller:
         return [group.build_rollouts() for group in batch]
 
     def wait_for_batch(self, version: int, seconds: float) -> list[Group]:
-        """Call `try_take_batch` until it returns a batch. Raises RolloutError after `seconds`, and its errors."""
+        """Call `try_take_batch` until it returns a batch. Raises its errors, and RolloutError after `seconds`."""
         until = time.monotonic() + seconds
         while (groups := self.try_take_batch(version)) is None:
             left = until - time.monotonic()

@@ -239,7 +239,6 @@ class ControllerThreads:
             self._state.stop_threads(error=error)
 
     def _exchange_leases(self) -> None:
-        """Submit results, then request leases if the engine has free slots."""
         state = self._state
         state.wait(lambda: bool(state.pending_results or state.free_slots))
         if state.pending_results:
@@ -270,7 +269,7 @@ class ControllerThreads:
         state.accept_leases(response.leases, response.wait_seconds)
 
     def _fetch_weights(self) -> None:
-        """Fetch the newest weights, and wait until the engine has loaded them. It samples meanwhile."""
+        """Fetch the newest weights while the engine samples, and wait until it has loaded them."""
         state = self._state
         before = state.manifest
         manifest = self._retry.call_with_retries(self._wait_for_newer_manifest)

@@ -227,7 +227,7 @@ def _translate_write_errors() -> Iterator[None]:
         ) from error
 
 
-_IDLE_WINDOW_SECONDS = 2.0  # a worker with free slots counts as waiting for so long after its last request
+_IDLE_WINDOW_SECONDS = 2.0  # a worker with free slots counts as waiting until this time after its last request
 
 
 class PromptSource(Protocol):

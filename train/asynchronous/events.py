@@ -106,7 +106,7 @@ class GroupRejected(Struct, frozen=True, array_like=True, tag="rejected"):
     signal: str
 
 
-RELEASED_REASON = "given back"  # of a lease released by a worker; does not count as a loss of the group
+RELEASED_REASON = "given back"  # reason of a released lease, which does not count as a loss of the group
 
 
 class LeaseLost(Struct, frozen=True, array_like=True, tag="lost"):
