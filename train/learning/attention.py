@@ -140,7 +140,7 @@ def _compute_sequence_ends(lengths: Lengths, device: torch.device) -> tuple[Tens
 
 
 def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
-    """By all-to-all, exchange all heads of this rank's tokens for a share of the heads of the row's tokens."""
+    """Exchange all heads of this rank's tokens for a share of the heads of the row's tokens, by all-to-all."""
     ranks = group.size()
     if tensor_1HLE.shape[1] < ranks:  # several ranks need the same key-value head
         tensor_1HLE = tensor_1HLE.repeat_interleave(ranks // tensor_1HLE.shape[1], dim=1)
@@ -151,7 +151,7 @@ def gather_seq_scatter_heads(tensor_1HLE: Tensor, group: Any) -> Tensor:
 
 
 def gather_heads_scatter_seq(attended_1LHE: Tensor, group: Any) -> Tensor:
-    """By all-to-all, exchange a share of the heads of the row's tokens for all heads of this rank's tokens."""
+    """Exchange a share of the heads of the row's tokens for all heads of this rank's tokens, by all-to-all."""
     ranks = group.size()
     _, tokens, heads, width = attended_1LHE.shape
     sent = attended_1LHE.reshape(ranks, tokens // ranks, heads, width).contiguous()

@@ -2,8 +2,8 @@
 
 torchrun's agent does not detect a hanging rank, and ends the other ranks without naming the failed one. So a thread of
 each rank increments a counter in torchrun's store every few seconds. Rank 0 watches all other ranks, and they watch
-rank 0. So they can wait for a call of rank 0 without a time limit while it samples for hours. Nothing can interrupt a
-collective with a lost rank, so the waiting process exits.
+rank 0, so they can wait for its next call without a time limit. Nothing can interrupt a collective with a lost rank, so
+the waiting process exits.
 """
 
 import logging

@@ -136,7 +136,6 @@ class RankGroup:
             dist.all_reduce(tensor)
 
     def is_true_on_all_ranks(self, value: bool) -> bool:
-        """Return whether the value is true on all ranks."""
         n_false = torch.tensor(float(not value))
         self.all_reduce_sum(n_false)
         return n_false.item() == 0
@@ -191,7 +190,6 @@ class RankGroup:
             torch.cuda.current_stream().wait_stream(self._copy_stream)
 
     def announce_failure(self, reason: str) -> None:
-        """Send the other ranks the reason of this rank's failure."""
         if self._heartbeats:
             self._heartbeats.announce_failure(reason)
 

@@ -57,7 +57,7 @@ _TRUNCATED = {"length", "max_tokens", "model_length"}  # finish reasons of sever
 
 
 class _Part(Struct):
-    """A part of a message: a text, or thinking, which can consist of parts, too."""
+    """A part of a message: a text, or thinking as text or parts."""
 
     text: str | None = None
     thinking: "str | list[_Part] | None" = None
