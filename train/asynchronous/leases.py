@@ -92,7 +92,7 @@ class LeaseTable:
         return worker
 
     def grant(self, key: LeaseKey, worker: str, now: float) -> float:
-        """Grant a lease, and return its duration: it expires after so many seconds without progress."""
+        """Grant a lease, and return its duration: the seconds without progress after which it expires."""
         self._leases[key] = _Lease(worker, now, now, self._seconds, now + self._seconds)
         self.touch(worker, now).n_leases += 1
         return self._seconds
