@@ -37,7 +37,7 @@ class OpaqueValue:
 
 
 class NeverEqual(Exception):
-    """Raised for a value that equals nothing, not even a copy of itself, such as NaN."""
+    """A value, such as NaN, that equals nothing, not even a copy of itself."""
 
 
 def format_canonical_text(value: Any) -> str:

@@ -19,7 +19,7 @@ def same_output(printed: str, expected: str) -> bool:
         return False
     if not isinstance(accepted, list) or not all(isinstance(output, str) for output in accepted):
         return False
-    printed = printed.strip()  # otherwise lcb would copy the output for each accepted one
+    printed = printed.strip()  # otherwise lcb would copy it for each accepted output
     return any(lcb.same_output(printed, output) for output in accepted)
 
 

@@ -35,10 +35,7 @@ class CancelToken:
 
     @contextmanager
     def call_on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Make cancel() call a backend's function, which must not block, during the block.
-
-        Raises Cancelled if the token is already cancelled.
-        """
+        """Register a non-blocking callback of `cancel` for the block. Raises Cancelled if already cancelled."""
         with self._lock:
             self.raise_if_cancelled()
             self._callbacks.append(callback)

@@ -41,8 +41,8 @@ class FileLock(Closeable):
             return
         _open_locks.remove(self)
         if self._temporary:
-            self._path.unlink(missing_ok=True)  # before the release: the next holder creates the file again
-        # Explicitly: a fork that has not yet called exec holds the lock by its copy of the descriptor.
+            self._path.unlink(missing_ok=True)  # before the unlock, so that the next holder creates a new file
+        # `close` alone would not unlock: a fork that has not yet called exec has a copy of the descriptor.
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
 

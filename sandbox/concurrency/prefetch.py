@@ -18,8 +18,8 @@ def prefetch(
     max_buffered     maximum number of items that wait for the consumer
     timeout_seconds  maximum wait for an item; None for no limit
 
-    The iterator raises TimeoutError, and any exception of `items` after the items before it. The end of the block stops
-    the thread after its current item, without waiting for it.
+    The iterator raises TimeoutError, and any exception of `items` after the items before it. On exit, the context
+    manager stops the thread after its current item, without a wait.
     """
     arrivals: queue.SimpleQueue[tuple[Item] | BaseException | None] = queue.SimpleQueue()
     slots = threading.Semaphore(max_buffered)

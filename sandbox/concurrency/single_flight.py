@@ -10,10 +10,7 @@ Result = TypeVar("Result")
 
 
 class SingleFlightCache(Generic[Result]):
-    """A thread-safe LRU cache of results.
-
-    max_entries   maximum number of results
-    """
+    """A thread-safe LRU cache of at most `max_entries` results."""
 
     def __init__(self, max_entries: int) -> None:
         self._max_entries = max_entries

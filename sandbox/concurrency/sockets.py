@@ -84,15 +84,12 @@ class SocketRegistry:
                     sockets._set_thread_socket(self.sock)
                 super().request(*arguments, **named)
 
-        TrackedConnection.__name__ = kind.__name__  # in urllib3's error messages
+        TrackedConnection.__name__ = kind.__name__  # the name in urllib3's error messages
         return TrackedConnection
 
     @contextlib.contextmanager
     def open_interrupt(self, interrupt: SocketInterrupt | None = None) -> Iterator[SocketInterrupt]:
-        """Yield an interrupt for the requests that this thread sends in the block.
-
-        interrupt  the interrupt to use; None for a new one
-        """
+        """Yield the interrupt, or a new one, for the requests that this thread sends in the block."""
         self._of_thread.interrupt = interrupt = interrupt or SocketInterrupt()
         try:
             yield interrupt

@@ -18,14 +18,14 @@ from sandbox.kernel import linux
 
 RUN_ROOT = "/box"  # mount point of a run's own file systems; /tmp and /proc are links into it
 WORK_DIRECTORY = f"{RUN_ROOT}/tmp"  # the program's private, initially empty, writable directory
-VISIBLE_WORK = "/tmp"  # the program's path of that directory
+VISIBLE_WORK = "/tmp"  # path of that directory in the program
 PACKAGES = "/packages"  # packages from outside the standard library; on sys.path of programs
 UID = 1000  # the uid of programs inside their user namespace
 START_TIME_STRUCT = Struct("d")  # time.monotonic() at the program's start; 0 before
 RESULT_FD = 3  # the only descriptor of a child besides its streams: its result file, or its executable
 COMPILER_BROKEN = 70  # exit status of a compilation that failed for a reason other than the program
 COMPILER_KILLED = 71  # exit status of a compilation whose compiler got a SIGKILL
-_MAX_DESCRIPTORS = 512  # bound on the zygote's descriptors
+MAX_DESCRIPTORS = 512  # RLIMIT_NOFILE of zygotes and programs
 _CPU_CLOCK_SECONDS = 0.01  # resolution of the kernel's CPU accounting
 _STARVED_FACTOR = 20  # a run with less than 1/20 of a processor is starved
 # Grace period before a run counts as starved: the longer of 5 wall limits and 10 seconds.
@@ -166,16 +166,15 @@ class ZygoteSetup:
 
 def prepare_syscalls(params: RunParams, setup: ZygoteSetup) -> list[linux.PreparedSyscall]:
     """Prepare, in the zygote, the system calls that a child makes before it becomes the program."""
-    # Without a new process group, kill(0, ...) would reach the zygote. Without a cgroup, a new session is necessary,
-    # which is slower: a hundred busy processes in the zygote's own session would delay it by seconds.
+    # Without a new process group, kill(0, ...) would reach the zygote. Without a cgroup, a hundred busy processes in
+    # the zygote's session would delay the zygote by seconds, so the child starts a new session, which is slower.
     prepared = [linux.prepare_setpgid() if setup.has_cgroup_limits else linux.prepare_setsid()]
     if setup.has_namespaces:
         prepared.append(setup.mount_proc)
         prepared += linux.prepare_setuid(UID) if os.getuid() == 0 else linux.prepare_capability_drop()
     else:
-        prepared += (
-            linux.prepare_capability_drop() if setup.owner_uid is None else linux.prepare_setuid(setup.owner_uid)
-        )
+        owner = setup.owner_uid
+        prepared += linux.prepare_capability_drop() if owner is None else linux.prepare_setuid(owner)
         prepared.append(linux.prepare_prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL))
     prepared.append(linux.prepare_prctl(linux.PR_SET_DUMPABLE, 1))  # otherwise root would own its /proc/self
     cpu_seconds = int(params.cpu_seconds) + 1
@@ -189,36 +188,29 @@ def prepare_syscalls(params: RunParams, setup: ZygoteSetup) -> list[linux.Prepar
 
 
 def exec_program(
-    params: RunParams,
-    language: ModuleType,
-    fds: RunDescriptors,
-    enter_domain: linux.PreparedSyscall | None,
-    prepared: list[linux.PreparedSyscall],
-    owner_uid: int | None,
-    start_page: mmap,
+    params: RunParams, setup: ZygoteSetup, fds: RunDescriptors, prepared: list[linux.PreparedSyscall], start_page: mmap
 ) -> NoReturn:
     """Turn this freshly forked process, in its run's directory and with its run's streams, into the program.
 
-    enter_domain  see ZygoteSetup
-    prepared      the calls from `prepare_syscalls`
-    owner_uid     uid and gid of the program's files; None for the zygote's
-    start_page    a page shared with the zygote, for the program's start time (START_TIME_STRUCT), or the error that
-                  prevented its start. Unmapped before the start, since a program could forge such an error
+    prepared    the calls from `prepare_syscalls`
+    start_page  a page shared with the zygote, for the program's start time (START_TIME_STRUCT), or the error that
+                prevented its start. Unmapped before the start, since a program could forge such an error
     """
     status = 1
     try:
+        language = setup.languages[params.language]
         is_executable = params.op == "run" and language.EXECUTABLE
         program = b"" if is_executable else _read_content(fds.artifact)
         preamble = _read_content(fds.preamble) if fds.preamble >= 0 else b""
         child_params = ChildParams.read(fds.child_params) if fds.child_params >= 0 else _NO_CHILD_PARAMS
         if fds.packed_files >= 0:
-            files.extract(fds.packed_files, owner_uid)
-        if enter_domain is not None:
-            enter_domain()  # before closerange closes its ruleset
+            files.extract(fds.packed_files, UID if setup.has_namespaces else None)
+        if setup.enter_domain is not None:
+            setup.enter_domain()  # before closerange closes the descriptor of the ruleset
         result_fd = fds.artifact if is_executable else fds.result
         if result_fd >= 0:
             os.dup2(result_fd, RESULT_FD, inheritable=False)
-        os.closerange(RESULT_FD if result_fd < 0 else RESULT_FD + 1, _MAX_DESCRIPTORS)
+        os.closerange(RESULT_FD if result_fd < 0 else RESULT_FD + 1, MAX_DESCRIPTORS)
         for syscall in prepared:
             syscall()
         linux.destroy_key()

@@ -87,9 +87,8 @@ class CompileCache:
             self._shared.store_artifact(_compute_key(program), artifact)
         return self._add_artifact(program, artifact)
 
-    def add_failure(self, program: Program, result: RunResult) -> RunResult:
+    def add_failure(self, program: Program, result: RunResult) -> None:
         self._set_entry(program, result)
-        return result
 
     def _add_artifact(self, program: Program, artifact: bytes) -> CompiledProgram:
         source = make_memfd(program.source.encode("utf-8", "surrogatepass"))

@@ -15,9 +15,9 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _TICKS_SECONDS = 0.025  # maximum interval at which the kernel updates the counters of a running thread
 _STAT_FIELDS = 22
 _USED_TICKS, _RESIDENT_PAGES = slice(11, 15), 21  # indices of fields returned by _read_stat
-_MAX_WATCHED_THREADS = 4  # maximum number of threads whose wait times a busy machine permits to read in time
+_MAX_WATCHED_THREADS = 4  # a busy machine would delay a scan of more threads beyond the run's time limit
 _NICE_THRESHOLD = 32  # threads above which a run in a cgroup gets a lower priority than the zygote
-_NICE_INCREMENT = 10  # added to the run's niceness: a ninth of the zygote's scheduler weight
+_NICE_INCREMENT = 10  # niceness increment of such a run, for a ninth of the zygote's scheduler weight
 _SLACK_MB = 16  # allowance for memory shared with the zygote
 _MAX_SCAN_SECONDS = 1.0  # wall time limit of a scan of a run's processes
 _MAX_SCAN_CPU_SECONDS = 0.1  # CPU time limit of a scan; on a busy machine, most of its wall time is waiting
@@ -53,12 +53,12 @@ class ProcessTree:
         self._initial_cpu_seconds = 0.0
         self._initial_oom_kills = b""
         # Times ending in _time are in monotonic seconds.
-        self._has_unknown_waits = False  # _has_unattributable_waits at the last check
+        self._has_unknown_waits = False  # result of _has_unattributable_waits at the last check
         self._last_check_time = 0.0
         self._next_measurement_time = 0.0  # earliest next measurement of shared memory
         self._schedstat_fd = os.open("self/schedstat", os.O_RDONLY, dir_fd=proc)
         self._own_wait_seconds = 0.0  # CPU wait of the zygote at its last response to a notification
-        self._runnable_seconds = 0.0  # time with several processes, one of them runnable
+        self._runnable_seconds = 0.0  # duration for which the run had several processes, one of them runnable
         self._response_seconds = 0.0  # CPU waits of the zygote during the run's system calls, since the last check
         self._sum_response_seconds = 0.0  # total of these waits, except while the run was runnable
         self._page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -183,7 +183,7 @@ class ProcessTree:
         return any(thread in before and self._read_stat(thread[0])[:1] == [b"R"] for thread in self._read_threads(pids))
 
     def _has_unattributable_waits(self, pids: list[int]) -> bool:
-        """Return whether the run's CPU waits may have a cause other than other load; always False in a cgroup.
+        """Return whether the run itself may have caused its CPU waits; always False in a cgroup.
 
         Threads may have waited for exited children, whose CPU time is unknown. A run with many threads also counts,
         since on a busy machine a scan of them would take longer than the run's limit.
@@ -246,10 +246,10 @@ class ProcessTree:
         pids: list[int] = []
         while True:
             try:
-                ended, _, usage = os.wait4(-1, os.WNOHANG | linux.WAIT_ALL)
+                reaped_pid, _, usage = os.wait4(-1, os.WNOHANG | linux.WAIT_ALL)
             except ChildProcessError:
                 return cpu_seconds
-            if ended:
+            if reaped_pid:
                 cpu_seconds += usage.ru_utime + usage.ru_stime
                 continue
             pids = self._list_children(os.getpid()) if pids else self._list_pids()
@@ -265,9 +265,9 @@ class ProcessTree:
         descendants: list[int] = []
         pending = [os.getpid()]
         while pending:
-            below = self._list_children(pending.pop())
-            descendants += below
-            pending += below
+            children = self._list_children(pending.pop())
+            descendants += children
+            pending += children
         return descendants
 
     def _list_children(self, pid: int) -> list[int]:
@@ -282,15 +282,10 @@ class ProcessTree:
         blocked signals, and could pass data to later runs.
         """
         try:
-            descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=self._proc)
+            with self._open(f"{pid}/stat") as descriptor:
+                length = os.readv(descriptor, [self._page])
         except OSError:
             return []
-        try:
-            length = os.readv(descriptor, [self._page])
-        except OSError:
-            return []
-        finally:
-            os.close(descriptor)
         start = end = self._page.rfind(b")", 0, length) + 1
         for _ in range(_STAT_FIELDS):
             end = self._page.find(b" ", end + 1, length)
@@ -298,26 +293,20 @@ class ProcessTree:
 
     def _read(self, path: str) -> bytes:
         """Return the content of a file below /proc; empty if it is missing, for example, after the process's exit."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
-        except OSError:
-            return b""
-        try:
+        with contextlib.suppress(OSError), self._open(path) as descriptor:
             return os.read(descriptor, 1 << 16)
-        except OSError:
-            return b""
-        finally:
-            os.close(descriptor)
+        return b""
 
     def _list(self, path: str) -> list[str]:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._proc)
-        except OSError:
-            return []
-        try:
+        with contextlib.suppress(OSError), self._open(path) as descriptor:
             return os.listdir(descriptor)
-        except OSError:
-            return []
+        return []
+
+    @contextlib.contextmanager
+    def _open(self, path: str) -> Iterator[int]:
+        descriptor = os.open(path, os.O_RDONLY, dir_fd=self._proc)
+        try:
+            yield descriptor
         finally:
             os.close(descriptor)
 

@@ -66,11 +66,7 @@ class SeccompSupervisor:
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
 
     def begin_run(self, processes: int, max_mapping_bytes: int) -> None:
-        """Reset for the next run.
-
-        processes          maximum number of processes and threads
-        max_mapping_bytes  maximum size of a memory mapping
-        """
+        """Reset for the next run. processes: maximum number of its processes and threads."""
         self._locks, self._max_bytes = 0, max_mapping_bytes
         self.has_used_sigkill = self.has_refused_fork = self.has_refused_memory = False
         self._threads, self._max_threads = 1, processes

@@ -28,7 +28,7 @@ _NAMESPACES = (
 )
 _FIRST_UID = 1 << 30  # first host uid of workers and programs; far from the uids of users and containers
 _UIDS_PER_WORKER = 64
-_STACK_BYTES = 1 << 30  # stack limit at exec, which reserves address space for the main stack accordingly
+_STACK_BYTES = 1 << 30  # stack limit at exec, which reserves this address space for the main stack
 _FIRST_CONTAINER_UID = 20_000  # first uid if _FIRST_UID is not mapped, as in a container with a user namespace
 _MAX_CONTAINER_WORKERS = 600  # maximum number of workers with separate uids from _FIRST_CONTAINER_UID
 # Capabilities to change to the uid of programs, kill them, and open their directory.
@@ -40,7 +40,7 @@ _ENVIRONMENT = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "PYTHONIOENCODING": "utf-8:strict",
-    "OPENBLAS_NUM_THREADS": "1",  # a fork would lack the other threads
+    "OPENBLAS_NUM_THREADS": "1",  # a fork would lack the library's other threads
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
@@ -109,7 +109,7 @@ class ZygoteProcess:
         self._confinement = confinement
         namespaces = confinement.level == NAMESPACES
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.stderr = os.memfd_create("zygote")  # the interpreter's stderr
+        self.stderr = os.memfd_create("zygote")
         self.shares_uid = confinement.owner_uid is None
         self.user = f"programs have {'your uid' if self.shares_uid else 'a uid of their own'} and no capabilities"
         toolchain = languages.load(kind.compiler_language).toolchain() if kind.compiler_language else []
@@ -190,10 +190,8 @@ class ZygoteProcess:
                 os.chroot(self._confinement.root)
                 os.chdir("/")
             else:
-                interpreter, code = (
-                    self._confinement.image_copy.root + interpreter,
-                    self._confinement.image_copy.root + code,
-                )
+                root = self._confinement.image_copy.root
+                interpreter, code = root + interpreter, root + code
             if self._confinement.level != NAMESPACES and os.geteuid() == 0:
                 _keep_capabilities(() if self._confinement.owner_uid is None else _ZYGOTE_CAPABILITIES)
             for number, descriptor in enumerate(streams + inherited):

@@ -144,7 +144,6 @@ def run_warden(
     """Make or enter the image, then serve the judge until it exits; return the judge's exit status.
 
     judge     pid of the judge, a child of this process or, in a container, its parent
-    channel   the connection to the judge
     subtree   the parent of new cgroups; None without cgroups
     groups    the cgroup of each runner; None for none
     """
@@ -167,9 +166,9 @@ def run_warden(
             for descriptor in (*received[1], *response_fds):
                 os.close(descriptor)
     finally:
-        server.regain_privileges()  # for the cleanup
+        server.regain_privileges()  # to kill the judge and to clean up
         with contextlib.suppress(ProcessLookupError):
-            os.kill(judge, signal.SIGKILL)  # it may still execute a request after its caller's exit
+            os.kill(judge, signal.SIGKILL)  # it may still execute a request of an exited caller
         server.close()
     return os.waitstatus_to_exitcode(os.waitpid(judge, 0)[1]) if os.getppid() != judge else 0
 
@@ -273,11 +272,8 @@ class _WardenServer:
         except (OSError, LookupError) as error:
             return {"unavailable": str(error)}, []
         self._zygotes[self._zygote_number] = zygote
-        return {
-            "number": self._zygote_number,
-            "user": zygote.user,
-            "shares_uid": zygote.shares_uid,
-        }, zygote.detach_descriptors()
+        response = {"number": self._zygote_number, "user": zygote.user, "shares_uid": zygote.shares_uid}
+        return response, zygote.detach_descriptors()
 
     def _replace_cgroup(self, runner_number: int) -> tuple[dict[str, Any], list[int]]:
         old_cgroup = self._cgroups[runner_number]

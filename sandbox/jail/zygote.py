@@ -23,6 +23,7 @@ from typing import Any
 
 from sandbox.jail import process_tree
 from sandbox.jail.child import (
+    MAX_DESCRIPTORS,
     START_TIME_STRUCT,
     UID,
     VISIBLE_WORK,
@@ -86,7 +87,7 @@ def _install_filter(settings: seccomp.FilterSettings, *, required: bool) -> tupl
 def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
     """Import modules, reduce privileges and install the filter. Raises OSError, which names the failed call."""
     with contextlib.suppress(OSError):
-        linux.set_scheduler_slice(_SLICE_SECONDS)  # a hundred busy processes would delay their kill
+        linux.set_scheduler_slice(_SLICE_SECONDS)  # otherwise a hundred busy processes of a run would delay their kill
     library = sys.path[1:]  # without this package's folder, which the warden inserted
     for name in PRELOADED_MODULES:
         import_module(name)
@@ -98,7 +99,7 @@ def _set_up(config: dict[str, Any], layers: dict[str, str]) -> "_RunLauncher":
             language.warm_for_tests()
     for kind in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
         resource.setrlimit(kind, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_DESCRIPTORS, MAX_DESCRIPTORS))
     linux.set_default_thread_stack(8 << 20)  # the default is the huge limit of the main stack
     level, owner, abi = config["level"], config["owner"], config["abi"]
     has_namespaces = level == NAMESPACES
@@ -190,13 +191,13 @@ def _serve(channel: socket.socket, launcher: "_RunLauncher") -> None:
 
 def _assign_descriptors(params: RunParams, artifact: int, others: list[int]) -> RunDescriptors:
     sent = [params.has_result, params.has_child_params, params.has_files, params.fetches_files, params.has_preamble]
-    following = iter(others)
-    return RunDescriptors(artifact, *(next(following) if is_sent else -1 for is_sent in sent))
+    remaining = iter(others)
+    return RunDescriptors(artifact, *(next(remaining) if is_sent else -1 for is_sent in sent))
 
 
 def _was_ended_by_sigkill(pid: int) -> bool:
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
-    return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
+    info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | linux.WAIT_ALL)
+    return info is not None and (info.si_code, info.si_status) == (os.CLD_KILLED, signal.SIGKILL)
 
 
 class _RunLauncher:
@@ -207,7 +208,7 @@ class _RunLauncher:
         self._notifications = notifications
         self._workspace = workspace
         self._last_params: RunParams | None = None
-        self._prepared: list[linux.PreparedSyscall] = []  # the child's calls for _last_params
+        self._prepared: list[linux.PreparedSyscall] = []  # system calls of a child with _last_params
         self._start_page = mmap.mmap(-1, mmap.PAGESIZE)  # see exec_program
         self._zygote_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self._null = os.open("/dev/null", os.O_RDWR)
@@ -219,23 +220,21 @@ class _RunLauncher:
         for number, descriptor in enumerate(streams[:3]):
             os.dup2(descriptor, number)  # the zygote has no use for its own streams
         fds = _assign_descriptors(params, artifact, streams[3:])
-        language = self._setup.languages[params.language]
         if params is not self._last_params:
             self._last_params, self._prepared = params, prepare_syscalls(params, self._setup)
-        owner = UID if self._setup.has_namespaces else None
         random.seed(params.seed)  # otherwise all children of a zygote would have the same random state
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(params.seed)
         self._tree.begin_run()
         self._notifications.begin_run(params.processes, params.address_space_bytes)
-        init = self._workspace.create(params, source, language.SOURCE_FILE)
+        init = self._workspace.create(params, source, self._setup.languages[params.language].SOURCE_FILE)
         pid = linux.fork()
         if pid == 0:
-            exec_program(params, language, fds, self._setup.enter_domain, self._prepared, owner, self._start_page)
+            exec_program(params, self._setup, fds, self._prepared, self._start_page)
         self._workspace.restore_oom_score()
         # Until the child exits, the first write to each page copies it.
         kill_reason = self._wait_for_end(pid, params)
-        ended = time.monotonic()
+        end_time = time.monotonic()
         killed = not kill_reason and _was_ended_by_sigkill(pid)
         from_outside = killed and (init != 0 or self._setup.counts_forks) and not self._may_have_sent_sigkill()
         status, cpu_seconds, resident_mb = self._reap(pid, init)
@@ -248,8 +247,8 @@ class _RunLauncher:
             "killed": killed,
             "killed_from_outside": from_outside,
             "cpu_seconds": max(cpu_seconds, self._tree.measure_cpu_seconds()),
-            "wall_seconds": ended - start_time if start_time else 0.0,
-            "end_time": ended,
+            "wall_seconds": end_time - start_time if start_time else 0.0,
+            "end_time": end_time,
             "max_resident_mb": resident_mb,
             "refused_memory": self._notifications.has_refused_memory,
         }
@@ -359,10 +358,10 @@ class _RunLauncher:
         linux.kill(init or pid, signal.SIGKILL)  # SIGKILL to init kills all processes of its pid namespace
         remaining = {pid, init} - {0}
         while remaining:  # init exits after the last process of the run
-            ended, wait_status, usage = os.wait4(-1, linux.WAIT_ALL)
-            remaining.discard(ended)
+            reaped_pid, wait_status, usage = os.wait4(-1, linux.WAIT_ALL)
+            remaining.discard(reaped_pid)
             cpu_seconds += usage.ru_utime + usage.ru_stime
-            if ended == pid:
+            if reaped_pid == pid:
                 status, resident_mb = wait_status, usage.ru_maxrss / 1024
         if not init:
             cpu_seconds += self._tree.kill()

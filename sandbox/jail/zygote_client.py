@@ -18,12 +18,7 @@ class ZygoteLost(Exception):
 
 
 class ZygoteClient:
-    """The judge's connection to a zygote.
-
-    channel  the connected socket
-    stderr   descriptor of the file with the interpreter's stderr
-    kill     function that kills the zygote
-    """
+    """The judge's connection to a zygote. stderr: descriptor of the file with its interpreter's stderr."""
 
     def __init__(self, channel: socket.socket, stderr: int, kill: Callable[[], None]) -> None:
         self._channel = channel

@@ -21,8 +21,8 @@ from sandbox.kernel import cgroups
 
 log = logging.getLogger(__name__)
 
-_MAX_LOST_STARTS = 3  # number of lost first zygotes after which the pool raises CannotIsolate
-_PARALLEL_SECONDS = 0.05  # minimum excess of CPU over wall time in a run that can exhaust the CPU quota of a period
+_MAX_LOST_STARTS = 3  # maximum number of attempts to start the first zygote
+_PARALLEL_SECONDS = 0.05  # excess of CPU over wall time that may exhaust the CPU quota of a period
 _ISOLATION_LAYERS = ("processes", "files", "network", "ipc", "host name")
 _LAYER_DESCRIPTIONS = {
     NAMESPACES: (
@@ -102,23 +102,15 @@ class ZygotePool:
 
     def _make_isolation_error(self, reason: str) -> BackendUnavailable:
         level = self._configuration.level
-        return (
-            BackendUnavailable(reason)
-            if level == NONE
-            else CannotIsolate(isolation_diagnosis.explain_missing_level(level, reason))
-        )
+        if level == NONE:
+            return BackendUnavailable(reason)
+        return CannotIsolate(isolation_diagnosis.explain_missing_level(level, reason))
 
     @property
     def layers(self) -> dict[str, str]:
         """The isolation layers of a run: name -> description."""
         level, refused = self._configuration.level, self._configuration.fallback_reason
-        isolation = dict(
-            zip(
-                _ISOLATION_LAYERS,
-                _LAYER_DESCRIPTIONS[level] or (f"none: {refused}",) * len(_ISOLATION_LAYERS),
-                strict=True,
-            )
-        )
+        descriptions = _LAYER_DESCRIPTIONS[level] or (f"none: {refused}",) * len(_ISOLATION_LAYERS)
         memory, processes, processors = (f"best-effort: {how}" for how in _LIMITS_WITHOUT_CGROUP)
         memory = f"{memory}. No cgroup: {self._cgroup_failure}"
         if self._cgroup:
@@ -132,7 +124,7 @@ class ZygotePool:
             "level": level,
             **({"stronger levels": f"refused: {refused}"} if refused else {}),
             "user": "",
-            **isolation,
+            **dict(zip(_ISOLATION_LAYERS, descriptions, strict=True)),
             "privileges": "no new privileges, scrubbed environment, three descriptors",
             "seccomp": "",
             "memory": memory,

@@ -109,7 +109,7 @@ class CallRunner:
         run_spec = self._limit_run_spec(remaining_seconds).with_child_params(
             ChildParams(self._entry_point, cpu_seconds_budget=self._slice_seconds)
         )
-        request = b"".join(len(one).to_bytes(_HEADER_BYTES, "little") + one for one in inputs)
+        request = b"".join(len(data).to_bytes(_HEADER_BYTES, "little") + data for data in inputs)
         result = self._runner.execute(run_spec, compiled, request)
         if result.outcome not in (Outcome.EXITED, Outcome.SIGNALLED):
             self._n_futile_runs = _MAX_FUTILE_RUNS

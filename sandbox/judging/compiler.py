@@ -22,11 +22,7 @@ ExecuteRun = Callable[[RunSpec, CompiledProgram, bytes], RunResult]
 
 
 class Compiler:
-    """Compiler of programs, with a cache.
-
-    seed      see Sandbox
-    shared    store of artifacts for all workers of a Sandbox; None for none
-    """
+    """Compiler of programs, with a cache. shared: store of artifacts for all workers of a Sandbox; None for none."""
 
     def __init__(self, execute: ExecuteRun, seed: int | None, shared: SharedStore | None) -> None:
         self._execute = execute
@@ -77,10 +73,7 @@ class Compiler:
         return result
 
     def _check_language(self, name: str) -> None:
-        """Compile and run a trivial program, unless it has already succeeded. Raises BackendUnavailable.
-
-        Otherwise programs would fail because of a broken compiler.
-        """
+        """Check, once, that a trivial program compiles and runs. Raises BackendUnavailable for a broken compiler."""
         language = languages.load(name)
         if name in self._tested_languages:
             return

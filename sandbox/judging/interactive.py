@@ -37,7 +37,7 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One side of an interaction: a program, its referee or its tests."""
+    """One of two connected programs: a submission, or its referee or tests."""
 
     run_spec: RunSpec
     compiled: CompiledProgram
@@ -96,12 +96,12 @@ def run_interactive(
     counterpart = counterpart.with_time_limits(
         min(timeout_seconds, remaining_seconds + REFEREE_EXIT_SECONDS), wall_seconds + _REFEREE_CPU_SECONDS
     )
-    ended = retry_lost_run(lambda: prepare_zygotes(program, counterpart) or run_connected(program, counterpart))
-    result, referee_run = ended.program.result, ended.referee.result
-    if ended.output_exceeded:
-        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, ended.referee_extra_seconds)
+    results = retry_lost_run(lambda: prepare_zygotes(program, counterpart) or run_connected(program, counterpart))
+    result, referee_run = results.program.result, results.referee.result
+    if results.output_exceeded:
+        return CaseRun(replace(result, outcome=Outcome.OUTPUT_LIMIT), None, results.referee_extra_seconds)
     try:
-        result, ruling = _reconcile_runs(result, referee_run, ended.referee_ended_first, limit_seconds, referee_spec)
+        result, ruling = _reconcile_runs(result, referee_run, results.referee_ended_first, limit_seconds, referee_spec)
     except RefereeError as failure:
         has_stalled = _has_referee_stalled(result, referee_run, limit_seconds)
         if not is_sound(limit_seconds if has_stalled else None):
@@ -111,7 +111,7 @@ def run_interactive(
         else:
             result = replace(result, outcome=Outcome.EXITED, exit_code=0)
             ruling = referee.make_wrong_answer_result(failure)
-    return CaseRun(replace(result, stdout=ended.program_output), ruling, ended.referee_extra_seconds)
+    return CaseRun(replace(result, stdout=results.program_output), ruling, results.referee_extra_seconds)
 
 
 def run_scripted(text: bytes, counterpart: Participant) -> RunResult:
@@ -123,10 +123,10 @@ def retry_lost_run(attempt: Callable[[], Result | LostRun]) -> Result:
     """Repeat a run until it is not lost, and return its result. Raises ExecutionLost after MAX_ATTEMPTS."""
     lost = LostRun("")
     for _ in range(MAX_ATTEMPTS):
-        ended = attempt()
-        if not isinstance(ended, LostRun):
-            return ended
-        lost = ended
+        result = attempt()
+        if not isinstance(result, LostRun):
+            return result
+        lost = result
     raise ExecutionLost(f"a run was lost {MAX_ATTEMPTS} times: {lost.reason}")
 
 
@@ -157,11 +157,8 @@ def _run_against_script(text: bytes, counterpart: Participant) -> FinishedRun | 
 
 def run_connected(program: Participant, counterpart: Participant) -> InteractionResult | LostRun:
     """Run both, connected by pipes, until they exit. Raises KilledExternally."""
-    (program_reads, referee_writes), (judge_reads, program_writes), (referee_reads, judge_writes) = (
-        os.pipe(),
-        os.pipe(),
-        os.pipe(),
-    )
+    (program_reads, referee_writes), (judge_reads, program_writes) = os.pipe(), os.pipe()
+    referee_reads, judge_writes = os.pipe()
     for descriptor in (program_reads, program_writes, referee_reads, referee_writes):
         os.fchmod(descriptor, 0o666)  # a program with another uid may open /dev/stdin
     # An open reader prevents SIGPIPE in the referee after the program's exit. It is not a duplicate, which the program

@@ -21,7 +21,7 @@ from sandbox.kernel import cgroups
 from sandbox.program import Limits, Outcome, Program, RunResult
 
 MAX_ATTEMPTS = 3  # maximum number of attempts of a lost run
-_HANG_SECONDS = 30  # grace period of the zygote's report after a run's maximum duration
+_HANG_SECONDS = 30  # grace period for the zygote's report of a run
 _SOURCE_DIVISOR = 4  # the source file, which is in /tmp, may use a quarter of the run's memory
 
 
@@ -60,7 +60,7 @@ class Runner:
             if isinstance(attempt, LostRun):
                 lost = attempt
             elif attempt.was_killed and not was_killed:
-                was_killed = True  # by its own processes or externally; a second attempt decides
+                was_killed = True  # perhaps by an external process; a second attempt decides
             else:
                 return attempt.result
         if lost.zygote_lost and not self._is_isolated:

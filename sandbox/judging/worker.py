@@ -114,19 +114,16 @@ class JudgeWorker:
             return CaseRun(referee.mark_timed_out(result))
 
         def run_referee(output: bytes, wall_seconds: float) -> RunResult:
-            run_spec = self._make_referee_run_spec(referee_spec, case, {referee.OUTPUT: output}).with_time_limits(
-                wall_seconds
-            )
-            return self._runner.execute(run_spec, compiled, b"")
+            run_spec = self._make_referee_run_spec(referee_spec, case, {referee.OUTPUT: output})
+            return self._runner.execute(run_spec.with_time_limits(wall_seconds), compiled, b"")
 
         referee_run = run_referee(result.stdout, min(referee.LIMITS.wall_seconds, remaining_seconds))
         try:
             return CaseRun(result, referee.read_result(referee_run, referee_spec), referee_run.wall_seconds)
         except RefereeError as failure:
             outputs = referee_validation.generate_trusted_outputs(case, suite)
-            if not self._validator.is_sound(
-                referee_spec, case, outputs, run_referee, _get_validation_seconds(suite.limits)
-            ):
+            seconds = _get_validation_seconds(suite.limits)
+            if not self._validator.is_sound(referee_spec, case, outputs, run_referee, seconds):
                 raise
             if referee_run.outcome is Outcome.TIMED_OUT and remaining_seconds < referee.LIMITS.wall_seconds:
                 return CaseRun(referee.mark_timed_out(result), None, referee_run.wall_seconds)
@@ -149,9 +146,8 @@ class JudgeWorker:
                 return run_scripted(text, participant.with_time_limits(wall_seconds, cpu_seconds))
 
             outputs = referee_validation.generate_trusted_inputs(case, suite)
-            return self._validator.is_sound(
-                referee_spec, case, outputs, run_referee, _get_validation_seconds(suite.limits), cpu_seconds
-            )
+            seconds = _get_validation_seconds(suite.limits)
+            return self._validator.is_sound(referee_spec, case, outputs, run_referee, seconds, cpu_seconds)
 
         return run_interactive(
             Participant(run_spec, compiled, self._runner), participant, referee_spec, remaining_seconds, is_sound
@@ -171,9 +167,8 @@ class JudgeWorker:
     def _make_referee_run_spec(self, referee_spec: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
         contents = {referee.INPUT: _encode_text(case.input), referee.ANSWER: _encode_text(case.expected), **contents}
         run_spec = self._runner.make_run_spec("run", referee_spec.program, referee.LIMITS, referee=True)
-        return run_spec.with_child_params(
-            ChildParams(arguments=referee.list_arguments(referee_spec.convention))
-        ).with_files(contents)
+        child_params = ChildParams(arguments=referee.list_arguments(referee_spec.convention))
+        return run_spec.with_child_params(child_params).with_files(contents)
 
     def close(self) -> None:
         for runner in (self._runner, self._referee_runner):
@@ -369,7 +364,7 @@ def _limit_memory(n_bytes: int, limits: Limits) -> None:
 
 
 def _watch_caller(worker: JudgeWorker, heartbeat_fd: int) -> None:
-    """Set a timer that each second exits if the caller or the warden has exited, and otherwise sends a heartbeat."""
+    """Set a timer: each second, exit if the caller or the warden has exited; otherwise send a heartbeat."""
 
     def check(*_: object) -> None:
         poll = select.poll()

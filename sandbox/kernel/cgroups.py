@@ -73,11 +73,11 @@ class Cgroup:
         self.bounds_cpu = self._set_cpu_quota()
         self._has_raised_weight = False
         self._limit = self._process_limit = 0
-        # Bytes charged while no run is active: without the page cache, and for it.
+        # Bytes charged while no run is active: for all but the page cache, and for the page cache.
         self._baseline = self._page_cache = 0
         self._earlier_charge = 0  # bytes still charged for earlier runs when the latest zygote started
         self._baseline_processes = 0
-        self._is_page_cache_current = True  # whether _page_cache is up to date
+        self._is_page_cache_current = True
         self._initial_charge = 0
         self._initial_counts = (b"", b"")
 

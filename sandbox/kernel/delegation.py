@@ -132,24 +132,21 @@ def make_scope_environment() -> dict[str, str]:
 
 
 def explain_scope_failure() -> str:
-    """Explain why systemd cannot create a scope for this process, with a remedy.
-
-    Returns "" if it can, or if no scope is necessary.
-    """
+    """Explain why systemd cannot create a scope, with a remedy; return "" if it can, or if none is necessary."""
     try:
         command = make_scope_command()
         if not command:
             return ""
         environment = {"PATH": os.defpath, **make_scope_environment()}
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "true"], env=environment, capture_output=True, text=True, timeout=_SCOPE_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    if done.returncode == 0:
+    if process.returncode == 0:
         return ""
     start = "systemd-run" if os.geteuid() == 0 else "sudo systemd-run --uid=$USER"
-    return f"systemd-run failed: {done.stderr.strip()[:500]}; type: {start} -p Delegate=yes --pty COMMAND"
+    return f"systemd-run failed: {process.stderr.strip()[:500]}; type: {start} -p Delegate=yes --pty COMMAND"
 
 
 def remove_cgroup(directory: Path) -> None:

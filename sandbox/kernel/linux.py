@@ -105,10 +105,7 @@ def embed_syscall_key(key: SyscallKey, *, forks: bool = False) -> None:
 
 
 def get_thread_id_address() -> int:
-    """Return the address at which libc stores the thread id, for clone to update.
-
-    Raises OSError if the kernel lacks CONFIG_CHECKPOINT_RESTORE.
-    """
+    """Return the address at which libc stores the thread id. Raises OSError without CONFIG_CHECKPOINT_RESTORE."""
     address = ctypes.c_void_p()
     prctl(PR_GET_TID_ADDRESS, ctypes.addressof(address))
     return address.value or 0

@@ -319,10 +319,7 @@ def _compile_rules(machine: str, settings: FilterSettings) -> list[_Instruction]
 
 
 def build_filter(machine: str, settings: FilterSettings) -> bytes:
-    """Return the filter as classic BPF, with zeros in place of the key.
-
-    machine: x86_64 or aarch64. Raises KeyError for others.
-    """
+    """Return the filter as classic BPF, with zeros in place of the key. Raises KeyError for an unknown machine."""
     lines = _compile_rules(machine, settings)
     return b"".join(struct.pack("HBBI", *line[:3], max(0, line[3])) for line in lines)
 

@@ -11,7 +11,7 @@ class AssertionReportWriter:
     """Writer of the report, to a file that the submission cannot open.
 
     Each record is one line of ASCII JSON. JSON escapes newlines, so text of the submission cannot end a record early.
-    AssertionReport in jail/assertion_runner.py is the parser.
+    AssertionReport in judging/assertion_runner.py is the parser.
     """
 
     def __init__(self, descriptor: int) -> None:

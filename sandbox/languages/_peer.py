@@ -60,7 +60,7 @@ class RequestRefused(Exception):
 class Peer(References):
     """One end of the connection; a subclass for each of the two processes executes requests.
 
-    In comments, the stand-in for an object of the peer is the local object that represents it.
+    A stand-in is the local object that represents an object of the peer.
     """
 
     def __init__(self, stream: FrameStream) -> None:

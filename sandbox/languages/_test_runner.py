@@ -33,7 +33,6 @@ _MAX_CLASSES = 10_000
 class TestsPeer(Peer):
     """The end of the connection in the tests' process.
 
-    report      the report of the tests
     namespace   the tests' global variables
     names       the submission's names that the tests use
     """

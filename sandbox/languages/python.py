@@ -143,10 +143,7 @@ def run(artifact: bytes, arguments: list[str]) -> int:
 
 
 def call(artifact: bytes, entry_point: str, result_fd: int) -> int:
-    """Call entry_point with the JSON list of arguments on stdin; write the encoded result to result_fd.
-
-    Returns the exit status.
-    """
+    """Call entry_point with the JSON list of arguments on stdin; write the result to result_fd. Returns the status."""
     arguments = json.loads(_read_stdin())
     namespace = _prepare_namespace()
     namespace["__builtins__"] = _builtins
@@ -305,12 +302,7 @@ def run_tests(
 ) -> int:
     """Run a test of the submission that is connected to stdin and stdout, and write a report. Does not return.
 
-    artifact    artifact of Assertions.setup
-    preamble    artifact of Assertions.given
-    statements  source of the test
-    names       the submission's names that the test uses
-    classes     the classes among `names`
-    report_fd   descriptor of the report's file
+    artifact, preamble   artifacts of Assertions.setup and Assertions.given; see _test_runner.run for the others
     """
     (test_runner,) = _test_runner
     stream = _take_streams()
