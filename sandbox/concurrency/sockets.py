@@ -31,7 +31,6 @@ class SocketInterrupt:
             self._shut_down()
 
     def set_socket(self, connected: socket.socket) -> None:
-        """Set the thread's current socket."""
         # TLS detaches the original for its handshake, which must also be interruptible.
         duplicate = socket.socket(fileno=os.dup(connected.fileno()))
         with self._lock:

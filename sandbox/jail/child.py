@@ -110,9 +110,8 @@ class ChildParams:
     cpu_seconds_budget: float = 0.0
 
     def to_bytes(self) -> bytes:
-        return json.dumps(
-            [self.entry_point, self.cpu_seconds_budget, self.arguments, self.fetch_files, self.classes]
-        ).encode()
+        values = [self.entry_point, self.cpu_seconds_budget, self.arguments, self.fetch_files, self.classes]
+        return json.dumps(values).encode()
 
     @classmethod
     def read(cls, descriptor: int) -> "ChildParams":

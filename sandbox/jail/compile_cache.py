@@ -20,7 +20,7 @@ from sandbox.program import Program, RunResult
 # directory scans all files.
 _MAX_MEMORY_BYTES, _MIN_ENTRY_BYTES = 64 << 20, 2 << 20
 _MAX_DIRECTORY_BYTES, _MIN_FILE_BYTES = 512 << 20, 256 << 10
-_MIN_SHARED_SECONDS = 0.1  # minimum CPU time of a compilation in the directory
+_MIN_SHARED_SECONDS = 0.1  # minimum CPU time of a compilation that the directory stores
 _MFD_EXEC = 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 

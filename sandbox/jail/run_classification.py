@@ -80,8 +80,8 @@ def find_loss(report: ZygoteReport, memory: MemoryUsage) -> LostRun | None:
     if report.loss_reason and not memory.limit_exceeded:
         return LostRun(report.loss_reason)
     if report.kill_reason == "starved":
-        got = f"{report.cpu_seconds:.2f} s of processor time in {report.wall_seconds:.0f} s"
-        return LostRun(f"the machine gave the program {got}; use fewer workers, or stop other load")
+        share = f"{report.cpu_seconds:.2f} s of processor time in {report.wall_seconds:.0f} s"
+        return LostRun(f"the machine gave the program {share}; use fewer workers, or stop other load")
     return None
 
 

@@ -108,7 +108,7 @@ class ZygoteProcess:
     ) -> None:
         self._confinement = confinement
         namespaces = confinement.level == NAMESPACES
-        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.channel, peer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.stderr = os.memfd_create("zygote")
         self.shares_uid = confinement.owner_uid is None
         self.user = f"programs have {'your uid' if self.shares_uid else 'a uid of their own'} and no capabilities"
@@ -126,7 +126,7 @@ class ZygoteProcess:
                 "TMPDIR": confinement.work_directory,
                 "LD_LIBRARY_PATH": confinement.image_copy.libraries,
             }
-        inherited = [theirs.fileno()] + (cgroup.counter_fds if cgroup is not None else [])
+        inherited = [peer.fileno()] + (cgroup.counter_fds if cgroup is not None else [])
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         if confinement.root:
             inherited.append(proc)
@@ -149,7 +149,7 @@ class ZygoteProcess:
             os.close(opener)
             self._exec_interpreter(kind, toolchain, environment, inherited, gate)
         os.close(proc)
-        theirs.close()
+        peer.close()
         os.close(gate)
         try:
             if namespaces:

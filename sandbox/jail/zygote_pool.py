@@ -109,8 +109,8 @@ class ZygotePool:
     @property
     def layers(self) -> dict[str, str]:
         """The isolation layers of a run: name -> description."""
-        level, refused = self._configuration.level, self._configuration.fallback_reason
-        descriptions = _LAYER_DESCRIPTIONS[level] or (f"none: {refused}",) * len(_ISOLATION_LAYERS)
+        level, reason = self._configuration.level, self._configuration.fallback_reason
+        descriptions = _LAYER_DESCRIPTIONS[level] or (f"none: {reason}",) * len(_ISOLATION_LAYERS)
         memory, processes, processors = (f"best-effort: {how}" for how in _LIMITS_WITHOUT_CGROUP)
         memory = f"{memory}. No cgroup: {self._cgroup_failure}"
         if self._cgroup:
@@ -122,7 +122,7 @@ class ZygotePool:
         packages = self._configuration.packages
         return {
             "level": level,
-            **({"stronger levels": f"refused: {refused}"} if refused else {}),
+            **({"stronger levels": f"refused: {reason}"} if reason else {}),
             "user": "",
             **dict(zip(_ISOLATION_LAYERS, descriptions, strict=True)),
             "privileges": "no new privileges, scrubbed environment, three descriptors",
@@ -181,9 +181,9 @@ class ZygotePool:
         exceeded = report.kill_reason == "memory"
         if self._cgroup is not None:
             parallel = report.cpu_seconds > report.wall_seconds + _PARALLEL_SECONDS
-            used = self._cgroup.end_run(was_parallel=parallel)
-            peak_mb = report.max_resident_mb if used.peak_mb is None else used.peak_mb
-            return MemoryUsage(peak_mb, exceeded or used.oom_killed, used.limit_reached)
+            usage = self._cgroup.end_run(was_parallel=parallel)
+            peak_mb = report.max_resident_mb if usage.peak_mb is None else usage.peak_mb
+            return MemoryUsage(peak_mb, exceeded or usage.oom_killed, usage.limit_reached)
         if self._enclosing_cgroup is not None:
             exceeded = self._enclosing_cgroup.end_run() or exceeded
         # The sandbox cannot observe exhaustion of the address space.

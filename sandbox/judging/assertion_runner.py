@@ -26,6 +26,7 @@ from sandbox.judging.interactive import (
     retry_lost_run,
     run_connected,
 )
+from sandbox.judging.message_codec import encode_text
 from sandbox.judging.runner import Runner
 from sandbox.program import Limits, Outcome, Program, RunResult
 from sandbox.referee import RefereeResult
@@ -93,9 +94,8 @@ class AssertionRunner:
         self._get_tests_runner = get_tests_runner
         self._preambles = preambles
         self._evaluate = runner.make_run_spec("evaluate", program, suite.limits)
-        self._serve = runner.make_run_spec("serve", program, suite.limits).with_child_params(
-            ChildParams("", self._shared.names)
-        )
+        child_params = ChildParams("", self._shared.names)
+        self._serve = runner.make_run_spec("serve", program, suite.limits).with_child_params(child_params)
 
     def run(self, case: Case, remaining_seconds: float) -> CaseRun:
         """Run the submission on one case. Raises ExecutionLost, and RefereeError if the suite's own code fails."""
@@ -107,7 +107,7 @@ class AssertionRunner:
         run_spec = self._evaluate.with_time_limits(min(self._limits.wall_seconds, remaining_seconds))
         with self._preambles.open_compiled(self._shared.given) as preamble_fd:
             run_spec = run_spec.with_preamble(preamble_fd, self._shared.given)
-            result = self._runner.execute(run_spec, compiled, case.input.encode("utf-8", "surrogatepass"))
+            result = self._runner.execute(run_spec, compiled, encode_text(case.input))
         if has_failed(result):
             self._preambles.check(self._shared.given, self._limits)
         return CaseRun(result)

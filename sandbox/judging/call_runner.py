@@ -24,6 +24,7 @@ from sandbox.jail.child import ChildParams
 from sandbox.jail.compile_cache import CompiledProgram
 from sandbox.jail.run_spec import RunSpec
 from sandbox.judge import CaseRun
+from sandbox.judging.message_codec import encode_text
 from sandbox.judging.runner import Runner
 from sandbox.program import Outcome, Program, RunResult
 from sandbox.suite import Case, Suite
@@ -96,7 +97,7 @@ class CallRunner:
         return CaseRun(self._execute_isolated(case, compiled, remaining_seconds))
 
     def _execute_isolated(self, case: Case, compiled: CompiledProgram, remaining_seconds: float) -> RunResult:
-        return self._runner.execute(self._limit_run_spec(remaining_seconds), compiled, _encode_input(case))
+        return self._runner.execute(self._limit_run_spec(remaining_seconds), compiled, encode_text(case.input))
 
     def _limit_run_spec(self, remaining_seconds: float) -> RunSpec:
         return self._run_spec.with_time_limits(max(0.001, min(self._limits.wall_seconds, remaining_seconds)))
@@ -126,7 +127,7 @@ class CallRunner:
         cases = self._cases[self._next_index : self._next_index + _MAX_CASES_PER_RUN]
         sizes = accumulate(len(case.input) for case in cases)
         n_cases = sum(1 for _ in takewhile(lambda size: size <= _MAX_INPUT_BYTES, sizes))
-        return [_encode_input(case) for case in cases[:n_cases]]
+        return [encode_text(case.input) for case in cases[:n_cases]]
 
 
 def _split_results(result: RunResult, n_cases: int) -> list[RunResult]:
@@ -153,7 +154,3 @@ def _split_results(result: RunResult, n_cases: int) -> list[RunResult]:
         )
         for cpu_seconds, (_, _, value) in zip(seconds, claims, strict=True)
     ]
-
-
-def _encode_input(case: Case) -> bytes:
-    return case.input.encode("utf-8", "surrogatepass")

@@ -72,9 +72,8 @@ def encode_request(request: Request[Any] | WorkerConfig) -> bytes:
     """Encode a request, or the configuration."""
     if isinstance(request, JudgeRequest):
         program, suite = request.program, _suites.get(request.suite)
-        return pickle.dumps(
-            (program.source, program.language, suite, request.run_all, request.keep_outputs), protocol=5
-        )
+        fields = (program.source, program.language, suite, request.run_all, request.keep_outputs)
+        return pickle.dumps(fields, protocol=5)
     return pickle.dumps(request, protocol=5)
 
 
@@ -99,16 +98,16 @@ def encode_response(response: RunResult | Judgement | dict[str, str] | Exception
             ]
             head = _JUDGEMENT_STRUCT.pack(_VERDICTS.index(verdict), n_cases)
             texts = [*(case.detail for case in cases), *outputs]
-            return _pack(_JUDGEMENT, b"".join([head, *numbers]), [_to_bytes(text) for text in texts])
+            return _pack(_JUDGEMENT, b"".join([head, *numbers]), [encode_text(text) for text in texts])
         case RunResult(outcome, code, stdout, stderr, cpu_seconds, wall_seconds, memory_mb, returned, files):
             has_returned = returned is not None
             run = _RUN_STRUCT.pack(_OUTCOMES.index(outcome), code, cpu_seconds, wall_seconds, memory_mb, has_returned)
-            flat = [part for name, content in files.items() for part in (_to_bytes(name), content)]
+            flat = [part for name, content in files.items() for part in (encode_text(name), content)]
             return _pack(_RUN_RESULT, run, [stdout, stderr, returned or b"", *flat])
         case Exception():
             kind = next(base.__name__ for base in type(response).__mro__ if base.__name__ in _ERRORS)
-            return _pack(_ERROR, b"", [kind.encode(), _to_bytes(str(response)[:_MAX_ERROR_CHARS])])
-    return _pack(_LAYERS, b"", [_to_bytes(text) for layer in response.items() for text in layer])
+            return _pack(_ERROR, b"", [kind.encode(), encode_text(str(response)[:_MAX_ERROR_CHARS])])
+    return _pack(_LAYERS, b"", [encode_text(text) for layer in response.items() for text in layer])
 
 
 def decode_response(kind: type[Response], data: bytes) -> Response | Exception:
@@ -182,7 +181,8 @@ def _decode_layers(numbers: bytes, strings: list[bytes]) -> dict[str, str]:
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
-def _to_bytes(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
+    """Encode text as UTF-8, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from sandbox import referee
 from sandbox.errors import RefereeError
 from sandbox.judging.check_cache import CheckCache
+from sandbox.judging.message_codec import encode_text
 from sandbox.program import Outcome, RunResult
 from sandbox.suite import Case, Referee, Suite
 
@@ -68,7 +69,7 @@ class RefereeValidator:
             return True
         seconds_each = seconds if len(candidates) == 1 else seconds / _MAX_TIMEOUTS
         for output in candidates:
-            result = run_referee(output.encode("utf-8", "surrogatepass"), min(seconds_each, seconds))
+            result = run_referee(encode_text(output), min(seconds_each, seconds))
             if _has_ruling(result, referee_spec) and (cpu_seconds is None or result.cpu_seconds <= cpu_seconds):
                 self._passed.add(*inputs)
                 return True

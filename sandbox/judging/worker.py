@@ -34,6 +34,7 @@ from sandbox.judging.assertion_runner import AssertionRunner, PreambleCache
 from sandbox.judging.call_runner import CallRunner
 from sandbox.judging.channel import Channel
 from sandbox.judging.interactive import Participant, run_interactive, run_scripted
+from sandbox.judging.message_codec import encode_text
 from sandbox.judging.runner import Runner
 from sandbox.kernel import cgroups, delegation, linux, stale_resources
 from sandbox.program import Invocation, Limits, Outcome, Program, RunResult
@@ -95,10 +96,10 @@ class JudgeWorker:
         run_spec = self._runner.make_run_spec("run", program, suite.limits)
 
         def run_case(case: Case, remaining_seconds: float) -> CaseRun:
-            bounded = run_spec.with_time_limits(min(suite.limits.wall_seconds, remaining_seconds))
+            limited_spec = run_spec.with_time_limits(min(suite.limits.wall_seconds, remaining_seconds))
             if suite.checker == INTERACTIVE and suite.referee is not None:
-                return self._run_interactive(bounded, case, suite.referee, remaining_seconds, suite)
-            result = self._runner.run(bounded, _encode_text(case.input))
+                return self._run_interactive(limited_spec, case, suite.referee, remaining_seconds, suite)
+            result = self._runner.run(limited_spec, encode_text(case.input))
             if suite.referee is None or result.outcome is not Outcome.EXITED or result.exit_code != 0:
                 return CaseRun(result)
             return self._run_referee(case, result, suite.referee, remaining_seconds - result.wall_seconds, suite)
@@ -165,7 +166,7 @@ class JudgeWorker:
         return Runner(self._configuration, self._warden, zygotes)
 
     def _make_referee_run_spec(self, referee_spec: Referee, case: Case, contents: dict[str, bytes]) -> RunSpec:
-        contents = {referee.INPUT: _encode_text(case.input), referee.ANSWER: _encode_text(case.expected), **contents}
+        contents = {referee.INPUT: encode_text(case.input), referee.ANSWER: encode_text(case.expected), **contents}
         run_spec = self._runner.make_run_spec("run", referee_spec.program, referee.LIMITS, referee=True)
         child_params = ChildParams(arguments=referee.list_arguments(referee_spec.convention))
         return run_spec.with_child_params(child_params).with_files(contents)
@@ -187,10 +188,6 @@ def _compile_referee(referee_spec: Referee, runner: Runner) -> CompiledProgram:
 def _get_validation_seconds(limits: Limits) -> float:
     """Return the wall time limit of a referee's validation, at most a submission's budget."""
     return min(referee.LIMITS.wall_seconds, limits.budget_seconds or math.inf)
-
-
-def _encode_text(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def main(socket_fd: int, caller_pid: int) -> int:

@@ -361,12 +361,11 @@ def _install(key: SyscallKey, settings: FilterSettings) -> int:
     try:
         pointer = struct.pack("HxxxxxxP", len(lines), start)
         holder = ctypes.create_string_buffer(pointer, len(pointer))
+        address = ctypes.addressof(holder)
         if settings.notify:
             number = system_calls.NUMBERS[machine]["seccomp"]
-            return linux.make_system_call(
-                number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, ctypes.addressof(holder)
-            )
-        linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(holder))
+            return linux.make_system_call(number, _SECCOMP_SET_MODE_FILTER, _FLAG_NEW_LISTENER, address)
+        linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, address)
         return -1
     finally:
         memory.close()

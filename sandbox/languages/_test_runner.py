@@ -225,14 +225,14 @@ def run(
         code = compile(statements, FILE, "exec", dont_inherit=True)
         exec(preamble, namespace)
         report.mark_stage("preamble_done")
-        known = submission.fetch_objects(classes)
+        proxies = submission.fetch_objects(classes)
         report.mark_stage("names_listed")
-        if len(known) < len(names) or not all(
-            _has_expected_kind(value, name in classes) for name, value in known.items()
+        if len(proxies) < len(names) or not all(
+            _has_expected_kind(value, name in classes) for name, value in proxies.items()
         ):
             report.mark_stage("submission_called")  # attributes later failures to the submission
-        vars(solution).update(known, __all__=list(known))
-        namespace.update(known)
+        vars(solution).update(proxies, __all__=list(proxies))
+        namespace.update(proxies)
         stage = "Assertions.setup"
         exec(setup, namespace)
         report.mark_stage("setup_done")
