@@ -75,10 +75,8 @@ def make_run_spec(
 ) -> RunSpec:
     """Return the run spec to compile or run a program, or to call its function `entry_point`.
 
-    op     the operation, see child.RunParams
-    seed   see Sandbox
-
-    Raises ValueError if the operation calls functions of the program, but its language is unknown or not callable.
+    op: see child.RunParams. Raises ValueError if `op` calls functions of the program, but its language is unknown or
+    not callable.
     """
     if op in ("evaluate", "serve", "run_tests") and not languages.load(program.language).CALLABLE:
         raise ValueError(f"tests in Python cannot call {program.language} programs; submit a Python program")

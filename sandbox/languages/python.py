@@ -252,10 +252,7 @@ def _make_fresh_namespace(initial: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluate(artifact: bytes, preamble: bytes, result_fd: int) -> int:
-    """Evaluate the call on stdin, and write its encoded value to result_fd. Returns the exit status.
-
-    preamble   the artifact of the code that runs first, in the same namespace
-    """
+    """Run the preamble and the program; write the value of the call on stdin to result_fd. Returns the exit status."""
     expression = compile(_read_stdin(), "<test>", "eval")
     namespace = _prepare_namespace()
     dumps = json.dumps  # before the program can replace it
@@ -271,10 +268,9 @@ def evaluate(artifact: bytes, preamble: bytes, result_fd: int) -> int:
 
 
 def serve(artifact: bytes, preamble: bytes, names: list[str]) -> int:
-    """Run the program, then serve requests of the tests on stdin and stdout until EOF. Returns the exit status.
+    """Run the preamble and the program, then serve requests of the tests until EOF. Returns the exit status.
 
-    preamble  the artifact of the code that runs first, in the same namespace
-    names     the program's names that the tests use
+    names: the program's names that the tests use.
     """
     stream = _take_streams()
     namespace = _prepare_namespace()
