@@ -50,7 +50,7 @@ class NullJournal:
     """A journal that records nothing, and the interface of journals."""
 
     def read_history(self) -> Iterable[Event]:
-        """Return no events: nothing is stored."""
+        """Return all events, also of earlier processes; here none. Raises CheckpointError if the journal is damaged."""
         return ()
 
     def append(self, event: Event) -> None:
