@@ -105,7 +105,7 @@ class EngineConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     # Time limit for starting an engine of `gpus`. Under "async", rollout.max_seconds applies instead.
     load_seconds: PositiveFloat = 1200.0
-    sync_seconds: PositiveFloat = 600.0  # time limit for loading new weights, and for a worker's pause of sampling
+    sync_seconds: PositiveFloat = 600.0  # time limit for loading new weights; workers' leases do not expire meanwhile
     # Transport of new weights to engines. "auto": in memory within the trainer's process, through shared memory on its
     # machine, over HTTP elsewhere. "nccl": from GPU to GPU, faster for large models on the trainer's machine. With
     # "nccl", an engine that exits ends the run, because its replacement cannot join an existing NCCL group.

@@ -69,7 +69,7 @@ def load_shards(causal: Any, config: ModelConfig, *, seed: int, device: torch.de
     names = {f"{module}.{kind}": f"{module}.base_layer.{kind}" for module in adapted for kind in ("weight", "bias")}
     trained = {name for name, weight in causal.named_parameters() if weight.requires_grad}
     with translate_loading_errors(config.path):
-        slices = {names.get(name, name): _Slices(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
+        slices = {names.get(name, name): _LazyTensor(file.get_slice(name)) for file in files for name in file.keys()}  # noqa: SIM118
         loading_config = LoadStateDictConfig(
             pretrained_model_name_or_path=config.path, dtype=choose_base_dtype(config), device_map={"": device},
             weight_mapping=get_model_conversion_mapping(causal),  # type: ignore[arg-type]
@@ -115,8 +115,13 @@ def check_packing_support(path: str) -> None:
     enable_packed_attention(shallow, path)
 
 
+<<<<<<< HEAD
 class _Slices:
     """A tensor in a file, read slice by slice, with the interface of safetensors' get_slice.
+=======
+class _LazyTensor:
+    """A lazily read tensor of a file, in float32, with the interface of safetensors' get_slice.
+>>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
 
     Slices are copies instead of memory maps, since the file may be deleted during the run.
     """

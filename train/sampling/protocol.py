@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from train.weights.manifest import Probe, SentTensor
 
-# A chat, a text, or token ids. A chat may end with the beginning of the model's own message (a prefill). The model
+# A chat, a text, or token ids. A chat may end with the beginning of the assistant message (a prefill). The model
 # continues prefills, texts and token ids.
 Prompt = Chat | str | tuple[int, ...]
 SeededPrompt = tuple[Prompt, int]  # prompt and seed of one sample

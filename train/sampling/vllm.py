@@ -293,10 +293,11 @@ class VllmSampler(TextSampler):
             for request in reversed(ours):
                 waiting.prepend_request(request)
 
-    def _make_completion(self, output: Any, recorded: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
+    def _make_completion(self, output: Any, record: tuple[bytes, tuple[float, ...]] | None) -> SampledCompletion:
+        """Decode vLLM's output. record: commitments and log-probabilities of a verifiable completion."""
         (completion,) = output.outputs
         ids = tuple(completion.token_ids)
-        commitments, logprobs = recorded or (
+        commitments, logprobs = record or (
             b"",
             () if completion.logprobs is None else tuple(completion.logprobs.logprobs),
         )

@@ -401,7 +401,7 @@ def test_no_request_waits_behind_a_long_one_while_a_node_is_idle() -> None:
 def test_a_request_that_loses_every_node_fails() -> None:
     with open_local_cluster("abcd", lambda name: LostSupervisor()) as (box, nodes):
         nodes.wait_until_ready()
-        with pytest.raises(ExecutionLost, match="3 nodes were lost with the same request.*smoke"):
+        with pytest.raises(ExecutionLost, match="3 nodes were lost while running the same request.*smoke"):
             box.execute(JudgeRequest(ECHO, echo(1)))
 
 

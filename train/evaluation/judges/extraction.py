@@ -10,9 +10,9 @@ evalchemy           evalchemy's for LiveCodeBench, CodeElo and Codeforces (mlfou
                     labels are letters only, and the program ends at `</code>`
 evalchemy-mbpp      evalchemy's for MBPP (eval/chat_benchmarks/MBPP/eval_instruct.py): the first Python block, or else
                     the whole completion
-evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/utils/utils.py): the first Python block
-                    from the function on, appended to the prompt's text before the function; without a block, prompt
-                    and completion
+evalchemy-humaneval evalchemy's for HumanEval (eval/chat_benchmarks/HumanEval/utils/utils.py): takes the first
+                    Python block from the function on, and prepends the prompt's text before the function; without a
+                    block, joins prompt and completion
 evalplus            EvalPlus's: see evalplus_extraction.py
 evalplus-thinking   the same for the text after the model's thinking
 whole               the whole text, for models that continue the text of a program

@@ -37,7 +37,7 @@ class PromptForm:
     format_text     function that formats the user's message, or the text for a base model; None: the suite and the
                     user's template determine the messages
     system          system prompt; empty: none
-    prefill         beginning of the model's own message, judged with the completion; empty: none
+    prefill         beginning of the assistant message, judged with the completion; empty: none
     answer_suffix   text that follows a completion for the judge
     begins_program  whether the text for a base model is the beginning of the program to judge
     stop            texts that end a completion in this form

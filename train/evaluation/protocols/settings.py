@@ -40,7 +40,7 @@ class SuiteSettings:
 
     form                form of the prompt
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template
-    prefill             beginning of the model's own message; empty: the form's prefill
+    prefill             beginning of the assistant message; empty: the form's prefill
     temperature, top_p  sampling params; there is no top_k
     max_tokens          maximum length of a completion, thinking included
     k                   samples of each problem

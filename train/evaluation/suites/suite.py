@@ -72,9 +72,9 @@ class SuiteOptions:
     """A caller's options for a suite.
 
     date_range  first and last contest date, inclusive; None: all
-    prompt      format of the prompt
+    prompt      the user's templates and system prompt
     languages   accepted languages of completions, if the tests can judge more than Python
-    settings    form of the prompt, extraction rule and time limit
+    settings    published form of the prompt, extraction rule and time limit
     """
 
     date_range: DateRange | None = None
