@@ -53,8 +53,6 @@ def build_bounded_config(
 def _build_bounded_protocol(
     head_seconds: float, response_seconds: float, max_connections: int
 ) -> type[HttpToolsProtocol]:
-    """Build uvicorn's protocol class with these limits. It disconnects clients that exceed a limit."""
-
     class BoundedProtocol(HttpToolsProtocol):
         _receive_deadline: asyncio.TimerHandle | None = None  # deadline for a head, or for the rest of a refused body
         _request_bytes = 0  # size of the current request so far, head and body

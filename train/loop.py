@@ -322,7 +322,6 @@ class Trainer:
         }
 
     def _record_step(self, step: int, metrics: dict[str, float], groups: Sequence[Group]) -> None:
-        """Log the metrics and some samples of a step, and begin a checkpoint if one is due."""
         self._metrics.log(step, metrics)
         self._metrics.log_samples(step, [group[0] for group in groups[: self._config.run.save_samples]])
         self._last_progress = self._build_progress(step, metrics["num_tokens"])
@@ -347,7 +346,6 @@ class Trainer:
             ]
 
     def _publish(self, step: int, groups: Sequence[Group] = ()) -> dict[str, float]:
-        """Publish the weights of this step to the samplers, and return the metrics of the transfer."""
         start_time = self._timeline.clock()
         with self._timeline.record_part(step, "sync"):
             metrics = self._pipeline.publish(step, groups)
@@ -373,10 +371,6 @@ class Trainer:
         )
 
     def _begin_checkpoint(self, *, from_snapshot: bool = False) -> None:
-        """Begin to write a checkpoint in the background.
-
-        from_snapshot: whether to write the learner's snapshot instead of its current state
-        """
         with self._timeline.record_part(self._last_progress.step, "checkpoint"):
             self._finish_checkpoint()
             save_learner = partial(self._learner.save_state, from_snapshot=from_snapshot)
@@ -386,7 +380,6 @@ class Trainer:
         self._saved_step = self._last_progress.step
 
     def _finish_checkpoint(self) -> None:
-        """Wait for the pending checkpoint. Raises CheckpointError if it fails."""
         checkpoint_future, self._pending_checkpoint = self._pending_checkpoint, None
         if checkpoint_future is not None:
             checkpoint_future.result()

@@ -197,7 +197,6 @@ def _open_sample_function(
 
 
 def _print_solve_rates(rows: list[dict[str, Any]], models: Sequence[str]) -> None:
-    """Print two lines for each model: its metrics, and its problems counted by number of correct samples."""
     widths = {"model": 40, "problems": 9, "samples": 9, "pass@1": 8, "pass@k": 8, "truncated": 11, "no code": 9}
     table = []
     for model in models or sorted({row["model"] for row in rows}):

@@ -298,7 +298,6 @@ _OPTIONS_WITH_SAMPLES = {
 
 
 def _refuse_sampling_options(context: click.Context) -> None:
-    """Raise click.UsageError for an option that does not apply with --samples."""
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if given and option.name not in _OPTIONS_WITH_SAMPLES:
@@ -343,9 +342,7 @@ class _Job:
     """The evaluation of the model on one suite.
 
     suite          name of the suite; empty with --data
-    location       file, folder or Hub id of the rows
     target_tokens  length that the prompts request; 0: none
-    result_path    path of the result file; None: no file
     contests       contests for the model's rating; empty for most suites
     existing       existing samples by exercise id, with --samples
     """
@@ -370,7 +367,6 @@ class _ModelSource:
     """The model that all jobs evaluate, and the source of its samples.
 
     base_url   URL of the model's server; None: an engine in this process
-    prices     prices of a million tokens; None: unknown
     gpu_price  number of sampling GPUs, and price of one for an hour; None: unknown
     file       file of existing samples; None: sample the model
     """
@@ -400,8 +396,7 @@ def _evaluate_suite(
 ) -> "tuple[EvaluationResult, tuple[Rating, ...], GpuCost | None]":
     """Evaluate with a progress bar, and write the result file.
 
-    sampler  None: judge the job's existing samples
-    samples  store for new samples; None: do not store them
+    sampler: None to judge the job's existing samples
     """
     from train.evaluation import result_metadata as metadata
     from train.evaluation.codeforces.rating import rate_evaluation

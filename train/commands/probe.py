@@ -147,7 +147,6 @@ def command(
 
 
 def _make_dataset_probes(location: Path, calibration: "Calibration") -> "tuple[ProbeClass, ...]":
-    """Make probes from a dataset. Raises CurateError, UnusableTarget or SandboxError."""
     from curate.dataset.dataset import Dataset
     from curate.dataset.location import resolve_dataset_folder
     from curate.probe.rows import make_row_classes
@@ -159,7 +158,6 @@ def _make_dataset_probes(location: Path, calibration: "Calibration") -> "tuple[P
 def _choose_judge(
     target: str, signature: str | None, *, seconds: float, network: bool, bait: str
 ) -> "Callable[[], TargetJudge]":
-    """Return a function that creates a judge for the target. Raises UnusableTarget."""
     from curate.probe.forms import RUN, VERIFIERS, UnusableTarget
     from curate.probe.http_judge import HttpJudge
     from curate.probe.python_judge import PythonJudge, PythonTarget

@@ -260,7 +260,6 @@ def _exit_silently() -> Iterator[None]:
 
 
 def _make_step_printer(steps: int) -> Callable[[int, Mapping[str, float]], None]:
-    """Return a function that prints a line for each step, with its metrics and the estimated time left."""
     start_times: list[float] = []
 
     def report(step: int, metrics: Mapping[str, float]) -> None:

@@ -113,13 +113,9 @@ def read_config(
     From the lowest priority to the highest: defaults, preset, `machine`, file, the parameters `model` to `engine`,
     and `changes`.
 
-    path            path of the file; None: no file
-    changes         values of the form section.key=value
-    preset          name of the preset; None: the preset that the file names, if any
-    model           value of model.path
-    dataset         value of data.dataset
-    prompt, engine  values of the sections [prompt] and [engine]
-    machine         machine-dependent values of the form section.key=value
+    changes  values of the form section.key=value
+    preset   name of the preset; None: the preset that the file names, if any
+    machine  machine-dependent values of the form section.key=value
 
     Raises ConfigError.
     """
@@ -211,7 +207,6 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 
 def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:
-    """Merge the overrides into the table recursively, in place."""
     for key, value in overrides.items():
         if isinstance(value, dict) and isinstance(table.get(key), dict):
             _merge(table[key], value)
@@ -220,7 +215,6 @@ def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:
 
 
 def _apply_change(table: dict[str, Any], change: str) -> None:
-    """Set the value of section.key=value or stages.NUMBER.key=value in the table."""
     name, equals, text = change.partition("=")
     *sections, key = name.strip().split(".")
     if not equals or len(sections) not in (1, 2):

@@ -128,7 +128,6 @@ def _encode_table(table: Mapping[str, Any]) -> str:
 
 
 def _read_settings(rows: Iterable[Row]) -> dict[str, Any] | None:
-    """Return the settings of a model's rows of the table; None without rows."""
     rows = list(rows)
     if not rows:
         return None
@@ -143,8 +142,6 @@ _ANSWER = "expected_answer"  # column that may be empty
 
 
 def _require_fields(*fields: str) -> Callable[[Any], Row]:
-    """Return a function that checks a record, and raises ValueError if it lacks one of the fields."""
-
     def check_record(record: Any) -> Row:
         if not (isinstance(record, dict) and record.keys() >= set(fields)):
             raise ValueError(f"expected an object with {', '.join(fields)}")

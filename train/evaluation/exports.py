@@ -179,7 +179,6 @@ def _format_problem_id(row: Row) -> str:
 
 
 def _parse_contest_time(row: Row) -> datetime:
-    """Parse the time of a row's contest. Raises CurateError if it is missing."""
     try:
         return datetime.fromisoformat(str(row["contest_date"]))
     except ValueError:

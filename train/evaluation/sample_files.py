@@ -197,7 +197,6 @@ def read_sample_file(path: Path, extraction: str | None = None) -> SampleFile:
 
 
 def _read_values(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (location, object) for each object in a file."""
     with open_text(path) as file:
         text = file.read()
     if text.lstrip().startswith("["):

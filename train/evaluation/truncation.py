@@ -55,7 +55,6 @@ class Truncation:
         return replace(record, reasoning=reasoning, text=text, n_tokens=n_reasoning + n_text, truncated=True)
 
     def _truncate_text(self, text: str, n: int) -> tuple[str, int]:
-        """Truncate a text to n tokens. Return (text, number of its tokens)."""
         encoded = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         if len(encoded["input_ids"]) <= n:
             return text, len(encoded["input_ids"])

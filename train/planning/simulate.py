@@ -332,7 +332,6 @@ class _Simulation:
             self._engine_events[number] = self._schedule(at, partial(self._handle_engine_event, number))
 
     def _advance_engine(self, number: int) -> None:
-        """Advance an engine to the current time, and schedule the scoring of finished groups."""
         low, mode, high = self._workload.reward_seconds
         for sample in self._engines[number].advance(self._now):
             group = self._groups[sample.key[0]]

@@ -98,7 +98,6 @@ def check_memory(config: Config, machines: Machines) -> None:
 
 
 def _describe_misfit(config: Config, machines: Machines) -> str:
-    """Describe why the run does not fit the machines; empty if it fits."""
     try:
         return _describe_shortage(list(estimate_memory_needs(config, machines)))
     except ConfigError as error:
@@ -106,7 +105,6 @@ def _describe_misfit(config: Config, machines: Machines) -> str:
 
 
 def _describe_shortage(needs: Sequence[MemoryNeed]) -> str:
-    """Describe the first role with too little memory; empty if all roles fit."""
     for need in needs:
         if need.available and need.total > need.available:
             return (

@@ -80,7 +80,6 @@ def read_stored_config(folder: Path) -> Config:
 
 
 def _has_begun(folder: Path) -> bool:
-    """Return whether the run in this folder has results or has dispatched a group."""
     for path in folder.rglob("*"):
         if path.relative_to(folder).parts[0] not in _EARLY_FILES and path.is_file() and path.stat().st_size:
             return True
@@ -93,7 +92,6 @@ def _has_begun(folder: Path) -> bool:
 
 
 def _check_unchanged(folder: Path, config: Config) -> None:
-    """Raise ConfigError if a key has changed that must not change."""
     old, new = _flatten(as_table(read_stored_config(folder))), _flatten(as_table(config))
     for key in sorted(old.keys() | new.keys()):
         may_change = any(key == free or key.startswith(f"{free}.") for free in _MAY_CHANGE) and key not in _MUST_STAY

@@ -389,12 +389,6 @@ def _estimate_engine_need(
     scope: str, config: Config, section: EngineConfig | EvaluationConfig, learner: LearnerMemory, max_tokens: int,
     gpu: float, advice: str,
 ) -> MemoryNeed:  # fmt: skip
-    """Return the memory that an engine needs on each of its GPUs.
-
-    section     configuration of the engine
-    max_tokens  tokens of the longest prompt with its completion
-    gpu         bytes of a GPU
-    """
     text_config, number_bytes = load_hf_config(config.model.path).get_text_config(), _get_number_bytes(config)
     token_bytes = compute_token_cache_bytes(text_config, number_bytes, tensor_parallel=section.tensor_parallel)
     purposes: dict[str, float] = {
@@ -407,7 +401,6 @@ def _estimate_engine_need(
 
 
 def _estimate_reward_model(config: Config, number_bytes: int) -> dict[str, float]:
-    """Return the bytes of the reward model; empty if the run has none."""
     if not config.reward.uses_model:
         return {}
     if config.reward.model_train_steps:

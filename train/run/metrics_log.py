@@ -123,7 +123,6 @@ class MetricsLog:
         self._board = self._wandb = None
 
     def _open_board(self, step: int) -> None:
-        """Open TensorBoard's writer on the first call, and purge entries from this step on."""
         if self._uses_tensorboard and self._board is None:
             from torch.utils.tensorboard import SummaryWriter
 

@@ -177,7 +177,6 @@ def _list_versions() -> list[str]:
 
 
 def _format_toml(config: Config) -> str:
-    """Return the text of a configuration file for `curate train`."""
     text = []
     for section, values in as_table(config).items():
         head, tables = (f"[[{section}]]", values) if isinstance(values, list) else (f"[{section}]", [values])

@@ -80,7 +80,6 @@ def _format_share(data: DataConfig, weight: float) -> str:
 
 
 def _describe_data(dataset: str, config: Config, share: str, head: str) -> Iterator[str]:
-    """Yield the number of usable problems in a dataset, and the reasons for excluding others."""
     if is_prompt_file(dataset):
         kinds, n_prompts = ProblemKinds(), 0
         for problem in read_problems(dataset, TrustPolicy(), PromptFormat(), Counter(), Counter()):
@@ -129,7 +128,6 @@ def _describe_prompt(prompt: PromptFormat) -> Iterator[str]:
 
 
 def _describe_memory(config: Config) -> Iterator[str]:
-    """Yield a table of the learner's memory for several numbers of GPUs."""
     memories = {
         ranks: exclude_offloaded_moments(estimate_run_memory(config, ranks=ranks), offload=config.optimizer.offload)
         for ranks in (n * config.ranks.context for n in _RANKS)

@@ -163,7 +163,6 @@ def plot_curves(runs: Sequence[PlottedRun], out: Path) -> None:
 
 
 def _draw_curve(ax: Axes, by_run: Sequence[Mapping[int, Row]], metric: str, color: str, line: str) -> None:
-    """Draw a metric of the runs with the same label. by_run: metrics of each run, by step."""
     at = sorted(set.intersection(*map(set, by_run)))  # steps that all runs have
     values = [[rows[step][metric] for rows in by_run] for step in at]
     mean, low, high = ([combine(of_step) for of_step in values] for combine in (fmean, min, max))
@@ -219,7 +218,6 @@ def plot_timeline(runs: Sequence[PlottedRun], out: Path) -> None:
 
 
 def _read_bars(folder: Path) -> list[Bar]:
-    """Return the bars of the last _MAX_STEPS steps. Raises NoRunError if there are none."""
     bars = [
         {"batch": line["step"], **line}  # lines without a batch belong to the batch of their step
         for line in read_json_lines(folder / TIMELINE)

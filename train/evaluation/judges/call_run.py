@@ -132,7 +132,6 @@ def _parse_results(result: RunResult, n_inputs: int) -> CallResults:
 
 
 def _parse_output(line: bytes) -> CallOutput | None:
-    """Parse a line with an output; None for an error line or an invalid line."""
     if len(line) > sandbox_runner.MAX_JSON_CHARS + 100:
         return None
     kind, _, rest = line.decode("utf-8", "replace").partition(" ")
@@ -213,7 +212,6 @@ def _compute_sha256(text: str) -> str:
 
 
 def _read_cache(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
-    """Return the cached outputs; None if missing or damaged."""
     try:
         with gzip.open(path, "rt", encoding="ascii") as file:
             outputs = tuple(CallOutput(text, large, seconds) for text, large, seconds in json.load(file))
@@ -223,7 +221,6 @@ def _read_cache(path: Path, n_inputs: int) -> tuple[CallOutput, ...] | None:
 
 
 def _write_cache(path: Path, outputs: Sequence[CallOutput]) -> None:
-    """Cache the outputs atomically, or log a warning if that fails."""
     content = json.dumps([[output.text, output.is_digest, output.cpu_seconds] for output in outputs])
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -138,7 +138,6 @@ def _is_call(expression: str) -> bool:
 
 
 def _run_expression(expression: str, seconds: float, sandbox: Sandbox, *, preamble: str = "") -> CallResults:
-    """Evaluate an expression in the sandbox, within `seconds` of CPU time, after the code `preamble`."""
     program = f"def {_NAME}():\n    return eval({expression!r}, globals())\n"
     return run_calls([preamble, program], _NAME, [_NO_ARGUMENTS], [seconds], sandbox)
 

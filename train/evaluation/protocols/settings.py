@@ -281,7 +281,6 @@ def _select_settings(protocol: str, suite: str) -> SuiteSettings:
 
 
 def _choose_form(official: SuiteSettings, suite: str, overrides: Mapping[str, Any], prompt: PromptFormat) -> PromptForm:
-    """Return the form of the prompt; our own form if the user has a template."""
     if prompt.template or overrides.get("form") == OWN_FORM:
         return OWN
     if overrides.get("mode") == COMPLETE:

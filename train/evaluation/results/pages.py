@@ -115,7 +115,6 @@ def _build_prompt_messages(exercise: Exercise | None) -> Sequence[Mapping[str, s
 
 
 def _omit_middle(text: str) -> str:
-    """Omit the middle of a long text."""
     n_omitted = len(text) - _MAX_BEGINNING - _MAX_END
     if n_omitted <= 0:
         return text

@@ -300,11 +300,6 @@ def describe_settings(board: Leaderboard) -> list[str]:
 def _tabulate_leaderboard(
     board: Leaderboard, format_result: Callable[[Cell, str, str], str]
 ) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the leaderboard.
-
-    format_result: function that formats a cell from the cell, its pass@1 and its interval
-    """
-
     def format_cell(model: str, suite: str) -> str:
         cell = board.cells.get((model, suite))
         if cell is None:

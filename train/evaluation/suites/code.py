@@ -142,7 +142,6 @@ def _encode(arguments: Arguments) -> str:
 
 
 def _is_evalplus_form(row: Row, prefix: str) -> bool:
-    """Return whether a row is from the EvalPlus file with this prefix of task ids."""
     return row["plus_input"] is not None and str(row["task_id"]).startswith(prefix)
 
 
@@ -151,10 +150,6 @@ def _is_hub_form(row: Row) -> bool:
 
 
 def _parse_evalplus_tests(row: Row, restore: Callable[[Arguments], Arguments] = list) -> _TaskTests:
-    """Parse the tests of a row of EvalPlus's own file. Raises ParseError.
-
-    restore: function that restores the types of a call's arguments
-    """
     parts = []
     for name in ("base", "plus"):
         calls = row[f"{name}_input"] or []  # {} for a task without such inputs
@@ -177,7 +172,6 @@ _CONSTANTS = {"inf": float("inf"), "nan": float("nan")}
 
 
 def _parse_hub_tests(program: str) -> tuple[_TaskTests, str]:
-    """Parse a test program into its tests and the name of the function under test. Raises ParseError."""
     inputs, assertion = _INPUTS.search(program), _ASSERTION.search(program)
     if inputs is None or assertion is None:
         raise ParseError("the test program has no inputs, or no assertion")
