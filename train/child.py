@@ -28,7 +28,6 @@ class Child:
     """A process that calls `main` of a module.
 
     log          file for the output of the process
-    append       whether to append to the log
     environment  variables in addition to those of this process
 
     Raises OSError if the process cannot be started.

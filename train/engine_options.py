@@ -41,8 +41,7 @@ MAX_REQUEST_SECONDS = 7200.0
 class RequestOptions:
     """The options of requests to a server.
 
-    fields       additional fields of the body by name, which override ours; None omits the field
-    max_seconds  time limit of each request
+    fields: additional fields of the body by name, which override ours; None omits the field
 
     Raises ConfigError for fields that curate itself or another option sets.
     """

@@ -126,7 +126,6 @@ def sample_models(
 
     overrides       the user's sampling settings
     prompt, engine  tables [prompt] and [engine]
-    request         options of requests to a server
     gpu_price       price of the GPUs that sample; None: do not print the cost
 
     Raises CurateError, TrainError or SandboxError.

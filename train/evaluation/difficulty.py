@@ -154,11 +154,9 @@ def _require_fields(*fields: str) -> Callable[[Any], Row]:
 class DifficultyMeasurement:
     """The settings and the sample counts of one call of `measure_difficulty`.
 
-    n_sampled    completions sampled in this call
-    n_judged     samples judged in this call
-    n_unjudged   samples without a verdict, because the problem's checker failed; the same command retries them
-    n_refused    prompts refused by the model; the same command retries them
-    exclusions   number of excluded untrusted rows by reason (see curate.trust)
+    n_unjudged  samples without a verdict, because the problem's checker failed; the same command retries them
+    n_refused   prompts refused by the model; the same command retries them
+    exclusions  number of excluded untrusted rows by reason (see curate.trust)
     """
 
     settings: DifficultySettings
@@ -188,7 +186,6 @@ def measure_difficulty(
     open_sandbox  factory of the sandbox, called only if verdicts are missing
     resample      whether to drop the model's existing samples instead of reusing them
     trust         policy that selects the rows to sample
-    packages      packages that completions can import
 
     Raises CurateError if the dataset was altered, no row is trusted, or existing samples have other settings, and the
     errors of `open_sampler` and the sampler.
@@ -283,8 +280,7 @@ class _SampleJournals:
     ) -> None:
         """Judge the existing completions, then sample and judge the missing ones.
 
-        n_unjudged    number of samples without a verdict
-        open_sampler  factory of the sampler; None if no completion is missing
+        open_sampler: factory of the sampler; None if no completion is missing
         """
         n_total = self.settings.n * len(self.digests)
         n_known = n_total - n_unjudged

@@ -194,7 +194,6 @@ class CachedExercise:
     """An exercise, its number of samples, and its cache keys.
 
     samples_digest  digest of all inputs of the completions
-    tests_digest    digest of the tests
     judge_digest    digest of all inputs of the verdicts except the completions
     """
 

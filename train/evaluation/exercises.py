@@ -127,7 +127,6 @@ def read_exercises(
     suite         name of the suite, one of NAMES; empty: a dataset, or the only suite that can read the rows
     trust         policy for a dataset's rows; a warning counts the excluded rows
     prompt        format of the prompt
-    languages     accepted languages of completions
     settings      form, mode, extraction and time limits; see protocols/
 
     Raises CurateError if no suite or, without a name, several suites can read the location, if the dataset was altered,

@@ -102,8 +102,7 @@ def load_result(result: Result, suite: str | None = None, extraction: str | None
 class RescoreResult:
     """The outcome of a rescore.
 
-    result           result with the new verdicts
-    verdict_changes  (old verdict, new verdict, number of samples), the most frequent first
+    verdict_changes: (old verdict, new verdict, number of samples), the most frequent first
     """
 
     result: Result

@@ -84,7 +84,6 @@ class SampleFile:
         """Resolve the settings for judging the samples.
 
         protocol   protocol with the window and time limit; None: all contests, and the suite's own limits
-        suite      name of the suite; empty with --data
         overrides  the user's values of window, k and extraction
 
         Raises CurateError if the protocol does not cover the suite, or if the file has completions but the suite's

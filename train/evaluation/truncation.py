@@ -14,8 +14,7 @@ from train.evaluation.sample_store import SampleRecord
 class Truncation:
     """A truncation of completions to their first `max_tokens` tokens.
 
-    tokenizer       fast tokenizer of transformers
-    tokenizer_name  Hub id or folder of the tokenizer
+    tokenizer_name: Hub id or folder of the tokenizer
     """
 
     max_tokens: int

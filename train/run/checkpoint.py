@@ -24,7 +24,6 @@ _LEARNER, _AHEAD, _PROGRESS = "learner", "ahead.frames", "progress.json"
 class RunProgress:
     """The progress of a run after a step.
 
-    step               last complete step
     position           position of the next prompt
     num_tokens         tokens since the run's start
     seconds            seconds since the run's start

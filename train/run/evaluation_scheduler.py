@@ -55,8 +55,7 @@ MetricsCallback = Callable[[int, Mapping[str, float]], None]  # receives a step 
 class EvaluationSchedule:
     """The steps after which an evaluation is due.
 
-    last_step          last step of the run
-    evaluated_seconds  start of the latest evaluation, in seconds since the run's start
+    evaluated_seconds: start of the latest evaluation, in seconds since the run's start
     """
 
     settings: EvaluationConfig
@@ -76,7 +75,6 @@ class EvaluationSchedule:
 class EvaluationScheduler:
     """A scheduler of the evaluations of a run.
 
-    run                folder of the run
     suites             suites to evaluate; empty: schedule nothing
     log_deferred       receives the metrics of evaluations that end after their step
     evaluated_seconds  start of the latest evaluation, in seconds since the run's start

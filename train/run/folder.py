@@ -46,8 +46,7 @@ _MUST_STAY = (
 def open_run(folder: Path, config: Config, *, resume: bool = False, overwrite: bool = False) -> Iterator[None]:
     """Lock a run's folder for this process, create it if missing, and write the configuration.
 
-    resume     continue the run in the folder, if there is one
-    overwrite  delete the run in the folder
+    resume: continue the run in the folder, if there is one
 
     Replaces a run that has no samples yet. Raises ConfigError if another process holds the lock, or the folder holds
     other files. Raises it for an existing run without `resume` or `overwrite`, or with settings that must not change.

@@ -49,7 +49,6 @@ class LearnerMemory:
     """The learner's number of parameters, and its bytes on each GPU by purpose.
 
     weights      in the dtype in which they are stored
-    moments      moments of AdamW
     reference    weights of the reference policy in the KL penalty
     activations  peak for the longest row, with logits and the copies of weights used in computation
     """
@@ -162,7 +161,6 @@ def _measure_row_peak_bytes(
 
     The phases: forward through layers, forward through the head, backward through the head, backward through layers.
 
-    kind      class of the model's configuration
     settings  the configuration as JSON
     alone     whether there is a single rank: autocast converts its weights, while FSDP holds converted weights
     """
@@ -247,7 +245,6 @@ class Machines:
     """The machines of a run, each with up to 8 GPUs.
 
     gpus     number of GPUs of all machines; 0: one machine without GPU
-    gpu_gb   memory of a GPU
     host_gb  memory of a machine; 0: unknown, not checked
     ranks    number of the learner's ranks; 0: one for each GPU without an engine
     """

@@ -41,7 +41,6 @@ Row = dict[str, Any]
 class _SuiteRows(NamedTuple):
     """Table rows of the evaluations on a suite.
 
-    window  first and last contest date; "" for all
     prefix  prefix of the suite's metric names
     rows    metrics of evenly spaced evaluations, including the first and the last
     """

@@ -40,10 +40,8 @@ _MAX_GRADIENT_NORM = 1.0
 class RewardTraining:
     """A collector of rankings, which trains a reward model on them.
 
-    run            folder of the run
-    model          reward model, opened with `trainable`
-    every_steps    steps between trainings
-    learning_rate  learning rate of AdamW
+    model        reward model, opened with `trainable`
+    every_steps  steps between trainings
     """
 
     def __init__(self, run: Path, model: RewardModel, *, every_steps: int, learning_rate: float, seed: int) -> None:

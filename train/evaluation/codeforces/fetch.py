@@ -88,8 +88,7 @@ def fetch_contests(
 class ApiClient:
     """A client of the API.
 
-    base_url       base URL of the API
-    pause_seconds  minimum time between a reply and the next request
+    pause_seconds: minimum time between a reply and the next request
 
     Raises CurateError if base_url is not a URL.
     """

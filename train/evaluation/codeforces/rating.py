@@ -54,7 +54,6 @@ class PercentileTable:
     """The distribution of users over ratings. Percentiles of different tables are not comparable.
 
     name     name of the table in a result
-    ratings  ascending ratings
     n_below  number of users below each rating, then the number of all users
     """
 
@@ -180,9 +179,8 @@ def _compute_loss_probability(advantage: int) -> float:
 class ContestRating:
     """The rating of a model in one contest.
 
-    n_problems  problems of the contest
-    n_judged    problems with a verdict; the others count as unsolved
-    rating      mean over all orders of the samples
+    n_judged  problems with a verdict; the others count as unsolved
+    rating    mean over all orders of the samples
     """
 
     contest: int
@@ -195,7 +193,6 @@ class ContestRating:
 class Rating:
     """The rating of a model in a result file.
 
-    tests_source     source of the tests
     is_upper_bound   whether wrong programs may pass the tests
     basis            unit of the mean and the bootstrap: "contests"
     attempts         number of samples of a problem; more samples raise the rating
@@ -256,8 +253,7 @@ def rate_model(
 ) -> Rating:
     """Rate a model by the verdicts on its samples.
 
-    outcomes  outcomes of the contests' problems, with ids such as 1971A
-    seed      seed of the bootstrap
+    outcomes: outcomes of the contests' problems, with ids such as 1971A
 
     Raises CurateError if an id is invalid or repeated, or if no contest can be rated.
     """
@@ -337,8 +333,7 @@ def rate_evaluation(
 ) -> tuple[Rating, ...]:
     """Rate the model of an evaluation. Return one rating, or none if no problem belongs to a known contest.
 
-    contests  contests with standings; None: the contests in the file at the default path
-    seed      seed of the bootstrap
+    contests: contests with standings; None: the contests in the file at the default path
     """
     problems = [problem for problem in outcomes if problem.id.startswith(_ID_PREFIX)]
     if contests is None:

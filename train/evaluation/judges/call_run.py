@@ -49,7 +49,6 @@ class CallOutput:
     """The claimed return value of a call.
 
     text         JSON encoding (see sandbox_runner.py) or, if large, a digest
-    is_digest    whether the text is a digest
     cpu_seconds  claimed CPU time of the call
     """
 
@@ -97,7 +96,6 @@ def run_calls(
     """Call a function once for each input.
 
     programs     source texts, executed in order, that define the function
-    entry_point  name of the function
     inputs       argument list of each call, as JSON (see sandbox_runner.encode)
     limits       CPU time limit of each call in seconds; 0: no limit
     max_seconds  CPU time limit of all calls together

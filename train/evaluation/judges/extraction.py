@@ -42,7 +42,6 @@ _INDENTATION = 4  # default indentation of a body, if the block does not contain
 class ExpectedProgram:
     """The properties of the expected program, as inputs of the rules.
 
-    languages     accepted languages
     entry_points  functions that tests call; empty: the program reads stdin
     prompt        beginning of the program in the prompt; empty: none
     """

@@ -36,8 +36,6 @@ class Judge(Protocol):
     def judge(self, completion: str, sandbox: Sandbox, *, time_factor: float = 1.0) -> JudgeResult:
         """Judge the text of a completion.
 
-        time_factor: factor of the time limits
-
         Raises SandboxError if the sandbox fails, and NoVerdictError if the exercise cannot judge this completion.
         """
         ...

@@ -33,7 +33,6 @@ class PromptForm:
     """A form of prompts for some suites.
 
     name            command-line name
-    suites          suites with this form
     format_text     function that formats the user's message, or the text for a base model; None: the suite and the
                     user's template determine the messages
     system          system prompt; empty: none

@@ -38,7 +38,6 @@ class SuiteSettings:
 
     The defaults apply to `curate evaluate` without a protocol. Results list the settings in this order.
 
-    form                form of the prompt
     mode                CHAT, or COMPLETE: the model continues plain text, without its chat template
     prefill             beginning of the assistant message; empty: the form's prefill
     temperature, top_p  sampling params; there is no top_k
@@ -96,9 +95,8 @@ DEFAULT = SuiteSettings()
 class Protocol:
     """A set of published settings, for some suites.
 
-    name      command-line name
-    source    publisher and version of the settings
-    settings  settings by suite name
+    name    command-line name
+    source  publisher and version of the settings
     """
 
     name: str
@@ -180,9 +178,8 @@ _CONTENT_SETTINGS = ("form", "mode", "prefill", "extraction", "test_seconds", "s
 class EvaluationSettings:
     """The resolved settings of one suite.
 
-    suite_settings  settings in effect
-    protocol        table of the protocol; None: no protocol
-    overrides       the user's values that differ from the protocol's
+    protocol   table of the protocol; None: no protocol
+    overrides  the user's values that differ from the protocol's
     """
 
     suite_settings: SuiteSettings

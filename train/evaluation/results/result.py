@@ -94,15 +94,11 @@ class Result:
     suite_metadata  name, rows and tests of the suite (result_metadata.collect_suite_metadata)
     sampling        sampling settings: k, temperature, top_p, max_tokens
     prompt          settings of the prompt; empty: the default
-    engine          options of vLLM
-    outcomes        outcomes of each problem's samples
     tokens          tokens of all judged samples
-    languages       accepted languages of completions
     protocol        protocol and overrides; empty: none
     ratings         ratings of the model; empty for most suites
     prices          prices of the tokens; None: unknown
     gpu_cost        GPU cost of the call that wrote the file; None: unknown
-    path            path of the file
     curate_version  version of curate that wrote the file; None: unknown
     """
 

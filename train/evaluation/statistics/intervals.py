@@ -91,8 +91,7 @@ def compute_bootstrap_interval(
 ) -> tuple[float, float]:
     """Return the 95% bootstrap interval of an estimate; the same seed gives the same interval.
 
-    items        at least two items of a random sample, such as problems or contests
-    n_resamples  number of resamples
+    items: at least two items of a random sample, such as problems or contests
     """
     n, rng = len(items), random.Random(seed)
     estimates = sorted(estimate(rng.choices(items, k=n)) for _ in range(n_resamples))

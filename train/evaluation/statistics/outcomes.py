@@ -28,7 +28,6 @@ class ProblemMetadata:
 
     difficulty    a word such as "easy", or a rating such as 1500
     platform      origin of the problem, such as "atcoder"
-    date          day of publication
     tests_source  source of its tests, if it varies within a suite: "official", "official+generated", or "examples" for
                   the examples in its statement
     """

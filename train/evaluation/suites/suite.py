@@ -125,7 +125,6 @@ class RowSuite:
     """A suite of rows in their published form.
 
     name        command-line name
-    title       display name
     hub_id      dataset on the Hub, with options that select its rows
     columns     columns that identify its rows
     recognizes  predicate for a row with the columns of all suites; missing columns are None
