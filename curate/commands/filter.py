@@ -50,11 +50,7 @@ def command(dataset: Path, where: tuple[str, ...], out: Path | None, dry_run: bo
     _print_counts(result)
     if out is None:
         return
-<<<<<<< HEAD
-    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in its dataset config `rejected`")
-=======
     click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the dataset config `rejected`")
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
     print_hashes(manifest)
     sys.exit(0 if manifest.n_kept else 1)
 

@@ -106,11 +106,7 @@ def command(
         if band is None or out is None:
             return
         manifest = filter_by_solve_rate(dataset, out, band, models, overwrite=overwrite)
-<<<<<<< HEAD
-    click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in its dataset config `rejected`")
-=======
     click.echo(f"\n{manifest.n_kept} problems in {out}; the others are in the dataset config `rejected`")
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
     if manifest.solve_rate is not None and manifest.solve_rate.warning:
         warn(manifest.solve_rate.warning)
     print_hashes(manifest)

@@ -123,11 +123,7 @@ class TargetTokens(click.ParamType[tuple[int, ...]]):
 )  # fmt: skip
 @click.option(
     "--prefill", metavar="TEXT",
-<<<<<<< HEAD
-    help="Prefill of the assistant message, which the model continues.  [default: none, or the protocol's]",
-=======
     help="Prefill: beginning of the assistant message, which the model continues.  [default: none, or the protocol's]",
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
 )  # fmt: skip
 @click.option(
     "--target-tokens", type=TargetTokens(), default=(), metavar="N[,N...]",

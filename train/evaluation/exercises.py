@@ -161,13 +161,9 @@ def _read(
     table = locate(location)
     rows = choose_suite(table, suite)
     if options.date_range is not None and not rows.has_dates:
-<<<<<<< HEAD
-        raise CurateError(f"{table.location}: {rows.title} has no dates. Omit the date range.")
-=======
         raise CurateError(
             f"{table.location}: {rows.title} has no dates. Type --window '', or omit `window` in [evaluation]."
         )
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
     return list(rows.read(table, options))
 
 

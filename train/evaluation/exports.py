@@ -203,11 +203,7 @@ def format_lcb_samples(data: ExportData, selection: LiveCodeBenchSelection) -> s
 
 
 def build_leaderboard_path(data: ExportData) -> Path:
-<<<<<<< HEAD
-    """Return the path of the exported file in the leaderboard's repository, relative to the folder of all models.
-=======
     """Return the path of the leaderboard's result file, MODEL/FILE, relative to its output folder.
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
 
     Raises CurateError if the result has no temperature, such as for `curate evaluate --samples`.
     """

@@ -115,13 +115,8 @@ def check_packing_support(path: str) -> None:
     enable_packed_attention(shallow, path)
 
 
-<<<<<<< HEAD
-class _Slices:
-    """A tensor in a file, read slice by slice, with the interface of safetensors' get_slice.
-=======
 class _LazyTensor:
     """A lazily read tensor of a file, in float32, with the interface of safetensors' get_slice.
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
 
     Slices are copies instead of memory maps, since the file may be deleted during the run.
     """

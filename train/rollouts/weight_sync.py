@@ -90,13 +90,8 @@ def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
 
     groups: groups of the last batch
 
-<<<<<<< HEAD
-    Returns None if all completions are empty. The probe excludes log-probabilities of prompt tokens: many of
-    them are improbable, and half precision distorts low log-probabilities most.
-=======
-    Returns None if all completions are empty. The probe has no log-probabilities of prompt tokens, which are less
-    probable than sampled tokens, so half precision changes them more.
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
+    Returns None if all completions are empty. The probe excludes log-probabilities of prompt tokens: many of them are
+    improbable, and half precision distorts low log-probabilities most.
     """
     rollouts = [group[0] for group in groups if group[0].token_ids][:_N_COMPLETIONS]
     sequences = [_to_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]

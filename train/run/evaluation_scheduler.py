@@ -170,11 +170,7 @@ class EvaluationScheduler:
             self._thread.start()
 
     def wait_for_engine(self) -> None:
-<<<<<<< HEAD
-        """Wait for the running evaluation if it uses the training engine, so that engine can load new weights."""
-=======
         """Wait until no "idle" evaluation uses the engine, so the engine can load new weights."""
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
         if self._where == "idle":
             self.finish()
         else:
@@ -331,11 +327,7 @@ def is_better(record: dict[str, Any], previous: dict[str, Any] | None) -> bool:
 
 
 def replace_best(run: Path, model: Path, record: dict[str, Any]) -> None:
-<<<<<<< HEAD
-    """Write the record of an evaluation into its model's folder, and replace RUN/best by the folder. Raises OSError."""
-=======
     """Write the record of a model's pass@1 into its folder, and move the folder to RUN/best. Raises OSError."""
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
     (model / _RECORD_FILE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(run / _NEW, ignore_errors=True)
     model.rename(run / _NEW)

@@ -75,11 +75,7 @@ def _list_result_files(run: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class RunSuite:
-<<<<<<< HEAD
-    """A suite that a run evaluates.
-=======
     """A suite on which a run evaluates its model, with the exercises read.
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
 
     name      name in metrics and in evaluation.keep_best; see `get_metric_suite_name`
     location  where `read_exercises` finds the suite
@@ -170,11 +166,7 @@ class PendingEvaluation:
 
     @classmethod
     def read(cls, folder: Path) -> tuple[Self, Config]:
-<<<<<<< HEAD
-        """Read a pending evaluation and its configuration from the request in its folder."""
-=======
         """Read the pending evaluation in `folder`, and its configuration."""
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
         request = json.loads((folder / _REQUEST).read_text(encoding="utf-8"))
         return cls(Path(request["run"]), _parse_step(folder), request["max_tokens"]), from_table(request["config"])
 

@@ -22,11 +22,7 @@ Bfloat16Bits = NDArray[np.uint16]  # bit patterns of bfloat16 numbers
 CHUNK_TOKENS = 32  # number of tokens in a chunk; the last chunk of a completion may have fewer
 K = 128  # number of committed values per chunk
 PRIME = 65497  # as in TOPLOC; a coefficient fits into two bytes
-<<<<<<< HEAD
-_MIN_MODULUS = 2**15  # indices rarely collide, so an honest worker's modulus is far above it
-=======
 _MIN_MODULUS = 2**15  # far below any modulus that `find_injective_modulus` returns in practice
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
 # Bit masks of bfloat16. Without the sign, bits compare as integers like absolute values.
 MAGNITUDE, _EXPONENT_SHIFT, _EXPONENT, _MANTISSA = 0x7FFF, 7, 0xFF, 0x7F
 

@@ -20,7 +20,9 @@ def test_a_dataset_has_the_name_of_its_folder(small, six_problems):
     ("changes", "words"),
     [
         pytest.param(["evaluation.dataset={0}", 'evaluation.suites=["dataset={0}"]'], "2 suites have the name out"),
-        pytest.param(["evaluation.dataset={0}", "evaluation.keep_best=lcb"], "'lcb' is not evaluated; choose one of out"),
+        pytest.param(
+            ["evaluation.dataset={0}", "evaluation.keep_best=lcb"], "'lcb' is not evaluated; choose one of out"
+        ),
         pytest.param(["evaluation.keep_best=lcb"], "name it in evaluation.suites"),
     ],
 )

@@ -148,11 +148,7 @@ def _read(table: TableFiles, suite_options: SuiteOptions) -> Iterator[Exercise]:
         if suite_options.date_range is None:
             return True
         if day is None:
-<<<<<<< HEAD
-            raise CurateError("These problems have no dates. Omit the date range.")
-=======
             raise CurateError("These problems have no dates. Type --window '', or omit `window` in [evaluation].")
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
         return suite_options.date_range[0] <= day.isoformat() <= suite_options.date_range[1]
 
     exclusions: Counter[str] = Counter()

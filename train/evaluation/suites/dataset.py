@@ -40,10 +40,6 @@ def read(source: Dataset, options: SuiteOptions, trust: TrustPolicy, exclusions:
         metadata = parse_metadata(row["difficulty"], row["platform"], row["date"])
         yield options.make_exercise(row["id"], statement, chat, judge, metadata)
     if options.date_range is not None and n_undated:
-<<<<<<< HEAD
-        raise CurateError(f"{n_undated} problems of the dataset have no date. Omit the date range.")
-=======
         raise CurateError(
             f"{n_undated} problems of the dataset have no date. Type --window '', or omit `window` in [evaluation]."
         )
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)

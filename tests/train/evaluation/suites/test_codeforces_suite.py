@@ -157,11 +157,7 @@ def test_an_option_chooses_problems_by_their_contests(read):
 def test_a_window_chooses_contests_by_their_day(read):
     rows = (open_r1_row(), open_r1_row("1999/A", contest_start=1723000000))
     assert [one.id for one in read(*rows, window="2024-06-01..2024-06-01")] == ["codeforces/1971/A"]
-<<<<<<< HEAD
-    with pytest.raises(CurateError, match="These problems have no dates. Omit the date range"):
-=======
     with pytest.raises(CurateError, match="These problems have no dates. Type --window '', or omit `window`"):
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
         read(deepcoder_row(), window="2024-06-01..2024-06-02")
 
 

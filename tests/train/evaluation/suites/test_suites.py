@@ -83,11 +83,7 @@ def test_a_file_that_one_suite_can_read_needs_no_name(tmp_path, row, suite, id):
 
 def test_a_window_needs_dates(tmp_path):
     path = write_jsonl(tmp_path / "rows.jsonl", [mbpp_row(11)])
-<<<<<<< HEAD
-    with pytest.raises(CurateError, match="MBPP has no dates. Omit the date range"):
-=======
     with pytest.raises(CurateError, match="MBPP has no dates. Type --window '', or omit `window`"):
->>>>>>> 77f5adcd (READY: Texts that readers stumbled over in training and evaluation are plain, and messages about dates say what to type)
         read_exercises(str(path), "2024-08-01..2025-02-01")
 
 
