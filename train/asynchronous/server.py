@@ -76,7 +76,7 @@ Message = TypeVar("Message")
 class ControllerServer:
     """An HTTP server for a controller of this process. It runs until `close`.
 
-    listen_to   HOST:PORT; port 0 takes a free one
+    listen_to   HOST:PORT; port 0 selects a free port
     token       that workers must send; None only if no other machine can reach the address
     run         name of the run, unchanged by resumption
     spec        engine spec for workers

@@ -186,7 +186,7 @@ def _choose_judge(
         found = PythonTarget(target, signature or "", network=network, bait=bait)
     else:
         raise UnusableTarget(
-            f"{target!r} is no target; give MODULE:FUNCTION, http://HOST:PORT, verifiers:NAME or a file run.toml"
+            f"{target!r} is not a target; give MODULE:FUNCTION, http://HOST:PORT, verifiers:NAME or a file run.toml"
         )
     return lambda: PythonJudge(found, call_seconds=seconds)
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--listen", default="0.0.0.0:8710", show_default=True, metavar="HOST:PORT",
-    help="Address to serve on; port 0 takes a free one.",
+    help="Address to serve on; port 0 selects a free port.",
 )  # fmt: skip
 @click.option(
     "--keep", type=click.IntRange(min=1), default=5, show_default=True,

@@ -361,5 +361,5 @@ def fetch_codeforces(contests: str, out: Path | None, base_url: str, pause: floa
     for id, why in done.failure_reasons.items():
         warn(f"contest {id}: {why}")
     failed = f", {len(done.failure_reasons)} could not be fetched" if done.failure_reasons else ""
-    click.echo(f"{path}: {done.n_fetched} fetched, {done.n_cached} already there{failed}")
+    click.echo(f"{path}: {done.n_fetched} fetched, {done.n_cached} already in the file{failed}")
     sys.exit(1 if failed else 0)

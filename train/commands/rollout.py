@@ -109,7 +109,7 @@ def command(
         if ray is not None:
             from train.asynchronous.ray_actors import run_workers_on_ray
 
-            with report_interruption("the workers are leaving"):
+            with report_interruption("the workers are shutting down"):
                 run_workers_on_ray(ray, options, workers=workers, gpus=gpus_per_worker, note=click.echo)
         else:
             worker = RolloutProcess(options, note=click.echo)

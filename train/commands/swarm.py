@@ -178,7 +178,7 @@ def calibrate_command(config: ConfigSource, out: Path, groups: int) -> None:
 @click.option("--controller", "url", required=True, metavar="URL", help="The run: http://HOST:PORT of workers.listen.")
 @click.option(
     "--listen", default="0.0.0.0:8720", show_default=True, metavar="HOST:PORT",
-    help="Address that nodes, verifiers and relays reach; port 0 takes a free one.",
+    help="Address that nodes, verifiers and relays reach; port 0 selects a free port.",
 )  # fmt: skip
 @click.option(
     "--url", "public_url", default="", metavar="URL", callback=validate_urls,
@@ -262,7 +262,7 @@ def coordinator(
 )
 @click.option(
     "--key", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="File with the key of this verifier; made if it does not exist.  [default: ~/.config/curate/verifier.key]",
+    help="File with the key of this verifier; created if missing.  [default: ~/.config/curate/verifier.key]",
 )  # fmt: skip
 @click.option(
     "--patience", type=click.FloatRange(min=0), default=600.0, show_default=True, metavar="SECONDS",

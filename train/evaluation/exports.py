@@ -134,7 +134,7 @@ class LiveCodeBenchSelection:
 def select_rows(data: ExportData) -> LiveCodeBenchSelection:
     """Select the evaluated rows by LiveCodeBench's dates.
 
-    Raises CurateError if no dates select exactly these rows. Other rows cannot have placeholders: LiveCodeBench drops
+    Raises CurateError if no dates select exactly these rows. Omitted rows cannot have placeholders: LiveCodeBench drops
     pass@k if one problem has fewer than k samples, and counts an empty program as wrong.
     """
     found = read_rows(select_files(locate(data.result.location)), _COLUMNS, _OPTIONAL)

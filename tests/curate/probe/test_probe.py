@@ -98,7 +98,7 @@ def test_signatures_are_told_by_their_parameters(name: str) -> None:
         ("no_such_module:score", "there is no module no_such_module"),
         ("odd_judges:nothing", "odd_judges has no function nothing; it has"),
         ("odd_judges:of_no_signature", "pass --signature"),
-        ("verifiers:", "'verifiers:' is no target"),
+        ("verifiers:", "'verifiers:' is not a target"),
         ("odd_judges:returns_nothing", "the simplest right submission gets no number: it returned None)"),
         ("odd_judges:returns_nan", "it returned nan, not a finite number; return None if the reward is unknown"),
         ("odd_judges:returns_a_dictionary", "it returned {'passed': True}, not a number"),

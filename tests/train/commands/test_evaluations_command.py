@@ -31,10 +31,10 @@ def test_contests_are_fetched_once_and_kept_without_handles(tmp_path):
     with serving(Api((1971, 1972, 1973))) as api:
         done = run(api, "--contests", "1971-1972", "--out", out)
         assert done.exit_code == 0, done.output
-        assert f"{out}: 2 fetched, 0 already there" in done.output
+        assert f"{out}: 2 fetched, 0 already in the file" in done.output
         assert api.asked == [(m, id) for id in (1971, 1972) for m in ("standings", "ratingChanges")]
         done = run(api, "--contests", "1971, 1973", "--out", out)
-        assert "1 fetched, 1 already there" in done.output
+        assert "1 fetched, 1 already in the file" in done.output
         assert api.asked[4:] == [("standings", 1973), ("ratingChanges", 1973)]
     contests = read_contests(out)
     assert [contest.id for contest in contests] == [1971, 1972, 1973]
@@ -84,7 +84,7 @@ def test_a_contest_that_cannot_be_had_does_not_stop_the_others(tmp_path):
     assert done.exit_code == 1
     assert "contest 1972: " in done.output
     assert "Contest with id 1972 not found" in done.output
-    assert "2 fetched, 0 already there, 1 could not be fetched" in done.output
+    assert "2 fetched, 0 already in the file, 1 could not be fetched" in done.output
     assert [contest.id for contest in read_contests(out)] == [1971, 1973]
 
 

@@ -53,7 +53,7 @@ class CoordinatorOptions:
 
     controller  URL of the trainer
     token       the run's token, or None
-    listen      HOST:PORT; port 0 takes a free one
+    listen      HOST:PORT; port 0 selects a free port
     url         URL for nodes; empty for HOST, or this machine's name if HOST is a wildcard address
     relays      URLs for invites
     store       URL of the bucket for the weights; empty for a folder that the coordinator serves
