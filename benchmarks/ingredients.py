@@ -2,9 +2,10 @@
 
 It executes all missing runs, three seeds of each, with as many runs at a time as there are cores.
 
-The problems need a chain of thought (examples/learn/aloud.py). "Tight" runs train with 32 tokens, too few for three in
-four of the problems; "roomy" ones with 96, enough for all. Each run differs in one setting from the baseline with the
-same seed and limit; effects are means of these differences. The benchmark also writes docs/ablations.svg.
+The problems need a chain of thought (examples/learn/aloud.py). "Tight" runs limit completions to 32 tokens, too few
+for three in four of the problems; "roomy" ones to 96, enough for all. Each run differs in one setting from the
+baseline with the same seed and limit; effects are means of these differences. The benchmark also writes
+docs/ablations.svg.
 """
 
 import os

@@ -91,7 +91,7 @@ def check_vectorized(shares: Values, differences: Values, samples: int) -> None:
 
 
 def sample_single(rng: np.random.Generator, problems: int, samples: int) -> Iterator[tuple[float, Values]]:
-    """Yield the true mean and the shares of right samples, for each setting."""
+    """Yield, for each setting, the true mean and the shares of correct samples by problem."""
     for mean, unevenness in product(MEANS, UNEVENNESS if samples > 1 else (0.0,)):
         rates = sample_solve_rates(rng, mean, unevenness, (REPEATS, problems))
         yield mean, rng.binomial(samples, rates) / samples

@@ -156,7 +156,7 @@ def measure(name: str, run: Path, reward: Callable[[Completion, Task], Reward]) 
             config, controller, Sampler(is_delayed=name == STAGES), learner, prompts, clock, step=0, share=1.0
         )
         Trainer(config, run, learner, pipeline, (), metrics, clock, report, RunProgress()).run()
-    # The first and the last step of a one-off run overlap with no other step.
+    # In a one-step-off-policy run, the first and the last step overlap with no other step.
     return {"step_seconds": round(median(seconds[1:-1]), 3), "trainer_idle": round(median(idle[1:-1]), 3)}
 
 

@@ -82,7 +82,7 @@ def start_python(code: str, *interpreter: str) -> Any:
 
 
 def measure_latencies() -> dict[str, list[float]]:
-    """Return the seconds of each test."""
+    """Return the seconds of each repetition, by the name of the measurement."""
     seconds: dict[str, list[float]] = {name: [] for name in ("ours", "suite", "subprocess", "fork")}
     server = start_python(_FORK_SERVER, INTERPRETER, "-S")
     with Sandbox(workers=1) as box:

@@ -116,7 +116,7 @@ def limit_to_reference(suite: Suite, reference: Judgement) -> Suite:
 
 
 def order_cases(suite: Suite, strength: StrengthRecord) -> dict[str, list[list[int]]]:
-    """Return orders of the case indices by selection; the blind selection has several."""
+    """Return, for each selection of tests, its orders of the case indices: several for "blind", else one."""
     indices = range(len(suite.cases))
     numbered = replace(suite, cases=tuple(replace(c, expected=str(n)) for n, c in enumerate(suite.cases)))
     ours = select_cases(numbered, "strongest", budget=len(indices), strongest=strength.strongest)

@@ -65,7 +65,7 @@ class SuiteRequest:
         return resolve_settings(self.protocol or None, name, given, PromptFormat()).suite_settings
 
 
-@lru_cache(4)  # with all their tests
+@lru_cache(4)  # few: the exercises hold all of their tests
 def load_exercises(request: SuiteRequest) -> Mapping[str, Exercise]:
     """Return the exercises of a suite by their ids.
 

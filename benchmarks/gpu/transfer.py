@@ -37,6 +37,6 @@ def main(check: CheckEnvironment) -> None:
     check.report(proven=min(metrics[CHECKED_SHARE_METRIC] for metrics in (first, joined, last)))
 
 
-def _scale_weights(causal: Any, version: int) -> Iterator[tuple[str, Tensor]]:
-    for name, weight in causal.named_parameters():
+def _scale_weights(model: Any, version: int) -> Iterator[tuple[str, Tensor]]:
+    for name, weight in model.named_parameters():
         yield name, weight.detach() * (1 + 0.01 * version)

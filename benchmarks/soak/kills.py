@@ -19,7 +19,7 @@ from sandbox import Sandbox
 
 _SUBMISSIONS_PER_VOLLEY = 12  # on average
 _MAX_PAUSE_SECONDS = 0.02  # before each kill
-_MAX_MISTAKES = 20  # in the result
+_MAX_MISTAKES = 20  # listed in the result
 
 
 def kill_workers(submissions: int, workers: int, seed: int) -> dict[str, Any]:

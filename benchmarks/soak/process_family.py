@@ -36,7 +36,7 @@ class ProcessFamily:
         return members
 
     def find_workers(self) -> dict[psutil.Process, "WorkerChildren"]:
-        """Return the living workers (their wardens) with their living children; zombies do not count."""
+        """Return the warden of each running worker, with its running children; zombies do not count."""
         parents = {process: _read_parent(process) for process in self.list_members() if _is_alive(process)}
         found = {process: WorkerChildren([], []) for process, parent in parents.items() if parent == self.head.pid}
         by_pid = {worker.pid: children for worker, children in found.items()}

@@ -69,7 +69,7 @@ def list_texts(problems: Sequence[Problem]) -> list[str]:
 
 
 def make_row(problem: Problem) -> dict[str, object]:
-    """Return a row with the columns that the mapping describes."""
+    """Convert a problem to a raw row, whose columns the mapping of the dataset names."""
     right = problem.find_word(problem.steps)[0]
     numbers = random.Random(problem.statement).sample(range(100), TESTS)
     tests = [{"input": f"{n}\n", "output": f"{right} {n}\n"} for n in numbers]

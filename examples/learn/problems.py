@@ -22,7 +22,7 @@ HELD_OUT = 200  # tasks
 TRAIN = 640  # curated problems; demonstrations are sampled from all problems that are not held out
 TESTS = 8
 SMALLEST, LARGEST, LENGTHS = -20, 40, range(3, 7)
-NEAR_A_CONSTANT = 0.3  # share of the numbers near a constant, where wrong comparisons fail
+NEAR_A_CONSTANT = 0.3  # share of inputs near a constant of the problem, which expose wrong comparisons
 PHRASINGS = {
     "n": ("Read an integer n.", "The input is one integer n.", "You are given an integer n."),
     "a b": ("Read two integers a and b.", "The input is two integers, a and b.", "You are given integers a and b."),

@@ -168,7 +168,7 @@ def _print_lists(elements: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _make_conditions(which: str, c: int) -> tuple[str, str]:
-    """Return the condition that the words describe, and one that is easily confused with it."""
+    """Return the Python condition for the words `which` and the number `c`, and a similar wrong condition."""
     if which == "divisible by":
         return f"x % {c} == 0", f"x % {c} == 1"
     return f"x {_COMPARED[which]} {c}", f"x {_OPPOSITE[_COMPARED[which]]} {c}"
