@@ -6,7 +6,7 @@ The engine sleeps SLEEP_SECONDS after each step, so it is the bottleneck, as wit
 on the learner's core. The simulation uses the speeds of engine and learner in the synchronous run, and the lengths of
 completions in an asynchronous run. Step times are means, because rare long completions stall a pipeline.
 
-Engines keep sampling while a run is_evaluated. So each mode has two runs: one with evaluations measures the steps until
+Engines keep sampling while a run evaluates. So each mode has two runs: one with evaluations measures the steps until
 pass@1 reaches GOAL, and one without them measures the time of a step.
 """
 

@@ -141,10 +141,11 @@ def render_asynchrony(measured: dict[str, Any]) -> Iterator[str]:
 def _render_real(real: dict[str, Any]) -> Iterator[str]:
     rows = []
     for name, run in real["runs"].items():
+        seconds = run["seconds_to_goal"]
+        goal = "– | –" if seconds is None else f"{run['steps_to_goal']} | {seconds:.0f}"
         rows.append(
-            f"{name} | {run['step_seconds']:.2f} | {run['predicted_step_seconds']:.2f} | {run['steps_to_goal']} |"
-            f" {run['seconds_to_goal']:.0f} | {run['learner_idle_share']:.0%} | {run['engine_idle_share']:.0%} |"
-            f" {run['staleness_mean']:.1f}"
+            f"{name} | {run['step_seconds']:.2f} | {run['predicted_step_seconds']:.2f} | {goal} |"
+            f" {run['learner_idle_share']:.0%} | {run['engine_idle_share']:.0%} | {run['staleness_mean']:.1f}"
         )
     heads = (
         "pipeline | s per step | simulated | steps to the goal | s to the goal | idle learner | idle engine | staleness"
