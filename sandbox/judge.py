@@ -222,9 +222,9 @@ def _check_suite(suite: Suite) -> checkers.Checker | None:
             raise ValueError(f"a suite with a referee needs the checker program or interactive, not {suite.checker!r}")
         return checkers.load(suite.checker)
     if suite.referee is None:
-        raise ValueError(f"the checker {suite.checker!r} needs a referee: pass Suite(referee=...)")
+        raise ValueError(f"the checker {suite.checker!r} needs a referee")
     if suite.entry_point is not None:
-        raise ValueError("a referee judges printed output, but this suite calls a function: leave out entry_point")
+        raise ValueError("a referee judges printed output, but this suite calls a function")
     if suite.checker == INTERACTIVE and suite.referee.convention is not RefereeConvention.TESTLIB:
         raise ValueError("an interactive referee cannot print its ruling; its convention must be testlib")
     return None

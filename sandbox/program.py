@@ -49,7 +49,7 @@ class BadLimit(ValueError):
 class Limits:
     """Bounds of one run; every run has all of them.
 
-    wall_seconds     time since the start of the program, without its waits for a processor
+    wall_seconds     time since the start of the program, without waits for a processor that other load occupies
     cpu_seconds      CPU time of all processes and threads together; None for the same as wall_seconds
     memory_mb        memory of all processes together, in excess of an idle interpreter
     processes        number of processes and threads

@@ -41,7 +41,7 @@ def read_result(result: RunResult, referee_spec: Referee) -> RefereeResult:
     """Return the ruling of a finished referee.
 
     Raises RefereeError if it crashed, timed out or gave no valid ruling. The judged output may be the cause; see
-    jail/referee_validation.py.
+    judging/referee_validation.py.
     """
     convention = referee_spec.convention
     message = result.stderr.decode("utf-8", "replace").strip()

@@ -22,7 +22,7 @@ _MAX_SETTLE_SECONDS = 5
 _COMPILED = "/memfd:run"  # prefix of the descriptors of compiled programs, of which a worker caches the newest
 _COUNT_OBJECTS = """
 import os, sys
-from sandbox.jail import linux
+from sandbox.kernel import linux
 for pid in sys.argv[1:]:
     linux.setns(os.open(f"/proc/{pid}/ns/ipc", os.O_RDONLY), linux.CLONE_NEWIPC)
     print(*(len(open(f"/proc/sysvipc/{kind}").readlines()) - 1 for kind in ("shm", "sem", "msg")))

@@ -3,7 +3,7 @@
 All runs of a zygote use one working directory, one after another. If the warden has CAP_SYS_CHROOT and CAP_SETUID, as
 root in an ordinary container, the programs of a zygote get their own uid and a chroot. It contains only their working
 directory, devices, and hard links to the image. Otherwise, and for compilers, programs have the machine's root, and
-Landlock denies access to its files (landlock.py).
+Landlock denies access to its files (kernel/landlock.py).
 """
 
 import contextlib

@@ -120,7 +120,7 @@ class SeccompSupervisor:
         return (errno.ENOLCK if command == _F_GETLK else 0), 0
 
     def _is_single_threaded(self, pid: int) -> bool:
-        """Return whether a process has one thread; only threads of a process can share descriptors (seccomp.py)."""
+        """Return whether a process has one thread. Only its threads can share descriptors (kernel/seccomp.py)."""
         try:
             return os.stat(f"{pid}/task", dir_fd=self._proc).st_nlink == 3  # two, and one for each thread's folder
         except OSError:

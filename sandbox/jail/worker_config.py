@@ -8,7 +8,7 @@ from sandbox.jail.packages import JailPackages
 NAMESPACES, LANDLOCK, NONE = "namespaces", "landlock", "none"
 CONFINING_LEVELS = (NAMESPACES, LANDLOCK)  # levels that isolate programs from one another and from expected outputs
 
-NEWEST_ABI = 7  # newest Landlock version that landlock.py supports
+NEWEST_ABI = 7  # newest Landlock version that kernel/landlock.py supports
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,8 +263,8 @@ class _RunLauncher:
         """Return whether the run may have sent a SIGKILL.
 
         Without notifications (seccomp_notify.py), only a second process or thread could have done so, since the program
-        cannot kill its own pid (seccomp.py). A pid namespace assigns pids in order, so the pid of a new fork reveals
-        whether the run ever had one.
+        cannot kill its own pid (kernel/seccomp.py). A pid namespace assigns pids in order, so the pid of a new fork
+        reveals whether the run ever had one.
         """
         if self._notifications.descriptor >= 0:
             return self._notifications.has_used_sigkill

@@ -1,8 +1,8 @@
 """A worker: two trusted processes outside the namespaces, which execute one request at a time.
 
-The warden has its caller's privileges and starts zygotes (warden.py). The judge is unprivileged; it holds the suite,
-sends inputs to its runner one by one, and decides the verdicts. When their caller exits, both exit, and kill zygotes
-and runs and remove their cgroups.
+The warden has its caller's privileges and starts zygotes (jail/warden.py). The judge is unprivileged; it holds the
+suite, sends inputs to its runner one by one, and decides the verdicts. When their caller exits, both exit, and kill
+zygotes and runs and remove their cgroups.
 """
 
 import contextlib
@@ -216,7 +216,7 @@ def serve(channel: Channel, shutdown_events: dict[int, int], heartbeat_fd: int =
     shutdown_events  events that indicate the caller's exit: descriptor -> poll mask
     heartbeat_fd     descriptor that gets a HEARTBEAT each second while the caller waits for a response; -1: none
 
-    This process becomes the warden (warden.py), and its child the judge; in a container, vice versa.
+    This process becomes the warden (jail/warden.py), and its child the judge; in a container, vice versa.
     """
     configuration: WorkerConfig = channel.receive_request()
     for name in checkers.list_names():  # after the change of uid, the process may lack read access

@@ -1,8 +1,8 @@
 """Landlock rulesets, by which an unprivileged process irreversibly restricts its own accesses.
 
-Each run enters its own Landlock domain (child.py), which denies all file accesses without a grant, even below /proc.
-Processes in the domain cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter (seccomp.py)
-denies accesses that the kernel's ABI version cannot restrict.
+Each run enters its own Landlock domain (jail/child.py), which denies all file accesses without a grant, even below
+/proc. Processes in the domain cannot trace or, from ABI 6 on, signal a process outside it. The seccomp filter
+(seccomp.py) denies accesses that the kernel's ABI version cannot restrict.
 
     ABI   Linux   adds restrictions of
     1     5.13    opening, executing, making and removing files

@@ -4,8 +4,8 @@ The zygote installs it once, and every run inherits it. Calls reserved for the z
 become programs, must carry a key (syscall_key.py).
 
 A filter reads call numbers and registers, never memory. For a call with arguments in memory, it ignores these arguments
-or notifies the zygote, which decides (seccomp_notify.py). With Landlock instead of namespaces (landlock.py), the filter
-also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
+or notifies the zygote, which decides (jail/seccomp_notify.py). With Landlock instead of namespaces (landlock.py), the
+filter also denies accesses to the machine's files, processes and sockets that Landlock cannot deny.
 """
 
 import ctypes
@@ -30,8 +30,8 @@ class FilterSettings:
     """The settings of the filter.
 
     allow_memfd  whether to allow memfd_create; only a cgroup limits the memory of such files
-    notify       whether the zygote decides some calls by notifications (seccomp_notify.py); if not, the filter denies
-                 them, or allows those that honest programs need
+    notify       whether the zygote decides some calls by notifications (jail/seccomp_notify.py); if not, the filter
+                 denies them, or allows those that honest programs need
     abi          the Landlock version of the runs' domains, which requires `notify`; 0 without Landlock
     has_own_uid  whether the uid of programs differs from the caller's
     """
@@ -153,7 +153,7 @@ def _make_conditional_rules(settings: FilterSettings) -> dict[str, _Rule]:
         "vfork": forks,
         # CLONE_PARENT would create a child of the zygote. The filter does not see an exit signal, which the kernel
         # sends to the parent. If processes shared descriptors (CLONE_FILES), one could change them while the zygote
-        # checks a lock of another (seccomp_notify.py).
+        # checks a lock of another (jail/seccomp_notify.py).
         "clone": _KeyedRule(
             _deny_bits(
                 0,
