@@ -192,7 +192,7 @@ def _decode_result(
     sample: _Sample, result: SampleResult, decode: Callable[[Sequence[int]], str]
 ) -> SampledCompletion | ValueError:
     if result.finish_reason == "refused":
-        return ValueError("the engine refused this prompt; see the worker's log")
+        return ValueError("the engine cannot take this prompt")
     tokens = tuple(unpack_tokens(result.tokens))
     completion = SampledCompletion(
         text=truncate_at_stop(decode(tokens), sample.sampling_params.stop),

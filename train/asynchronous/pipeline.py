@@ -71,7 +71,7 @@ class Pipeline:
         return iter(())
 
     def wait_until_idle(self) -> None:
-        """Block until the sampler is idle, in pipelines with pauses of sampling. Thread-safe."""
+        """Block until the sampler is idle, in pipelines with pauses of sampling. Called in a separate thread."""
 
     def wait_for_sampling(self) -> None:
         """Wait for completions in progress, if the sampler's weights must not change during them."""

@@ -90,8 +90,8 @@ def make_probe(learner: Learner, groups: Sequence[Group]) -> Probe | None:
 
     groups: groups of the last batch
 
-    Returns None if all completions are empty. The probe excludes log-probabilities of prompt tokens: many of them are
-    improbable, and half precision distorts low log-probabilities most.
+    Returns None if the first completions of all groups are empty. The probe excludes log-probabilities of prompt
+    tokens: many of them are improbable, and half precision distorts low log-probabilities most.
     """
     rollouts = [group[0] for group in groups if group[0].token_ids][:_N_COMPLETIONS]
     sequences = [_to_sequence(each.prompt_ids, each.token_ids[:_COMPLETION_TOKENS]) for each in rollouts]

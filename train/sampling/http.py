@@ -230,7 +230,7 @@ class HttpSampler:
         """
         path, request = self._build_request(prompt, sampling.max_tokens)
         request |= {"model": self._model, "temperature": sampling.temperature, "top_p": sampling.top_p, "seed": seed}
-        # The request has at most _MAX_STOPS stops. The others are applied to the text of the response.
+        # Other servers than vLLM take at most _MAX_STOPS stops. All stops are applied to the text of the response.
         if stops := sampling.stop if self._is_vllm else sampling.stop[:_MAX_STOPS]:
             request["stop"] = stops
         if self._is_vllm:

@@ -122,7 +122,7 @@ def _select_top_values(rows_TH: Tensor) -> TopValues:
     magnitudes = flat & MAGNITUDE
     if len(flat) > 4 * K:
         limit = magnitudes.topk(K, sorted=False).values.min()
-        candidates = (magnitudes >= limit).nonzero()[:, 0]  # all values that tie with the limit, in order
+        candidates = (magnitudes >= limit).nonzero()[:, 0]  # including all that tie with the limit, in order
     else:
         candidates = torch.arange(len(flat), device=flat.device)
     indices, bits = candidates.cpu().numpy(), flat[candidates].cpu().numpy().view(np.uint16)
