@@ -120,7 +120,7 @@ def _start_thread(run: Callable[[], None]) -> None:
 
 
 def _complete(future: "Future[Reward]", outcome: Reward | BaseException) -> None:
-    # The future may have expired or been cancelled.
+    # The future may have expired, or `close` may have completed it.
     with contextlib.suppress(InvalidStateError):
         if isinstance(outcome, BaseException):
             future.set_exception(outcome)

@@ -86,6 +86,8 @@ def render_verification(measured: dict[str, Any]) -> Iterator[str]:
         for name, pair in pairs.items()
     )
     costs = measured["costs"]
+    shares = ", ".join(f"{pair['verification_share']:.0%} in {name}" for name, pair in pairs.items())
+    modelled = ", ".join(f"{of['verification_share']:.0%} for {name}" for name, of in measured["modelled"].items())
     yield f"{cases}\n\n{render_table(heads, rows)}"
     yield (
         f"A random model of width 256, with a mean of 1 - Σp² of {first['spread']:.2f}."
@@ -95,7 +97,9 @@ def render_verification(measured: dict[str, Any]) -> Iterator[str]:
         " cheat with knowledge of the thresholds replaces the best token by the second best at the nearest ties, in"
         f" leases of (completions x tokens). On one CPU core, a commitment takes {costs['commit_us']:.0f} µs and"
         f" {costs['bytes_a_token']:.1f} bytes per token (width 5,120), its comparison {costs['compare_us']:.0f} µs,"
-        f" and the noise for a vocabulary of 152,000 tokens {costs['noise_us'] / 1000:.1f} ms."
+        f" and the noise for a vocabulary of 152,000 tokens {costs['noise_us'] / 1000:.1f} ms. Verification took"
+        f" {shares} of the time of sampling, because on a CPU sampling a token costs about as much as its prefill."
+        f" From the data sheet of a GPU, it takes {modelled}."
     )
 
 

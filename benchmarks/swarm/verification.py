@@ -1,6 +1,7 @@
 """The cost of verification, its error rates, and undetectable changes:  python -m benchmarks.swarm.verification
 
-Costs: commitments to 1,024 tokens of width 5,120 (a 32B model), and noise for a vocabulary of 152,000.
+Costs: commitments to 1,024 tokens of width 5,120 (a 32B model), noise for a vocabulary of 152,000, and the ratio of a
+verifier's prefill time to vLLM's sampling time.
 
 Error rates: vLLM samples leases with a random model, in float32 and in bfloat16, honestly and with the cheats of
 `make_cheats`. transformers verifies them in the same precision, with thresholds calibrated on separate leases.
@@ -11,7 +12,7 @@ best one. Leases of several sizes are composed of the gaps between the two that 
 
 import os
 import tempfile
-import timeit
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import comb
@@ -20,22 +21,15 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import tokenizers
-import torch
-import transformers
 
+from benchmarks.model_sizes import load_qwen2_5_size
 from benchmarks.record import describe_machine, save_results
 from benchmarks.tiny_training import VLLM_ON_CPU
 from train.asynchronous.messages import Lease
+from train.learning.flops import count_attention_pairs
+from train.planning.engine import GPUS, estimate_engine_timings
 from train.sampling.commitment import compute_commitment_distances, decode_commitments
 from train.sampling.protocol import SampledCompletion, SamplingParams
-from train.sampling.seeded_sampling import (
-    CommitmentRecorder,
-    generate_gumbel_tensor,
-    get_bfloat16_bits,
-    sample_tokens,
-)
-from train.sampling.vllm import VllmSampler
 from train.swarm.verification.calibrate import fit_thresholds, measure_completions, sample_completions
 from train.swarm.verification.thresholds import Thresholds
 from train.swarm.verification.verdicts import Distances, FloatArray, find_violations, pool_distances
@@ -50,9 +44,9 @@ MeasuredLeases = list[list[Distances]]
 
 @dataclass(frozen=True, slots=True)
 class SamplingCase:
-    """A way to sample leases, honest or not.
+    """One way to sample.
 
-    change                 function applied to each weight
+    change                 change of each weight
     has_right_commitments  the right model computes commitments and log-probabilities
     """
 
@@ -66,6 +60,10 @@ class SamplingCase:
 
 def measure_costs() -> dict[str, float]:
     """Return the cost of commitments and noise, in microseconds per token on one thread, and bytes per token."""
+    import torch
+
+    from train.sampling.seeded_sampling import CommitmentRecorder, generate_gumbel_tensor, get_bfloat16_bits
+
     n_tokens, width = 1024, 5120
     hidden = torch.randn(n_tokens, width, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     logprob = torch.tensor(-1.0)
@@ -77,13 +75,49 @@ def measure_costs() -> dict[str, float]:
         return record.finish(n_tokens)[0]
 
     sent, bits = make(), get_bfloat16_bits(hidden)  # the first call makes the table of inverses
-    calls: dict[str, tuple[Callable[[], object], int]] = {
-        "commit_us": (make, n_tokens),
-        "compare_us": (lambda: compute_commitment_distances(decode_commitments(sent, n_tokens), bits), n_tokens),
-        "noise_us": (lambda: generate_gumbel_tensor(range(8), range(8), 152_000), 8),
+    found = {
+        "commit_us": _time_fastest(make) / n_tokens * 1e6,
+        "compare_us": _time_fastest(lambda: compute_commitment_distances(decode_commitments(sent, n_tokens), bits))
+        / n_tokens
+        * 1e6,
+        "noise_us": _time_fastest(lambda: generate_gumbel_tensor(range(8), range(8), 152_000)) / 8 * 1e6,
+        "bytes_a_token": len(sent) / n_tokens,
     }
-    costs = {name: min(timeit.repeat(call, number=1, repeat=3)) / n * 1e6 for name, (call, n) in calls.items()}
-    return {**costs, "bytes_a_token": len(sent) / n_tokens}
+    return {name: round(value, 2) for name, value in found.items()}
+
+
+def _time_fastest(call: Callable[[], object], times: int = 3) -> float:
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def estimate_verification_share() -> dict[str, dict[str, float]]:
+    """Return the time of verification as a share of the time of sampling, from the data sheet of a GPU.
+
+    On a CPU, sampling is compute-bound like a prefill, so both cost nearly the same. On a GPU it is memory-bound: each
+    step reads all weights and caches for one token of each completion.
+    """
+    found = {}
+    for name, model, gpus, prompt, answer in (
+        ("7B on one H100, completions of 4,000 tokens", load_qwen2_5_size("7B"), 1, 500, 4_000),
+        ("32B on two H100s, completions of 8,000 tokens", load_qwen2_5_size("32B"), 2, 500, 8_000),
+    ):
+        rates = estimate_engine_timings(model, GPUS["h100"], gpus=gpus)
+        context = prompt + answer / 2
+        concurrent = min(rates.max_concurrent, int(rates.cache_tokens / context))
+        step = rates.step_seconds + concurrent * (
+            rates.step_seconds_per_completion + context * rates.step_seconds_per_context_token
+        )
+        sample = answer * step / concurrent + prompt * rates.prefill_seconds_per_token
+        pairs = count_attention_pairs(prompt, [answer])
+        verify = answer * rates.step_seconds_per_completion + prompt * rates.prefill_seconds_per_token
+        verify += pairs * rates.prefill_seconds_per_pair
+        found[name] = {"verification_share": round(verify / sample, 4)}
+    return found
 
 
 def make_cheats() -> Iterator[SamplingCase]:
@@ -105,6 +139,8 @@ def _quantize(weight: Any) -> Any:
 
 
 def _make_random_step(rate: float) -> Callable[[Any], Any]:
+    import torch
+
     generator = torch.Generator().manual_seed(5)
 
     def change(weight: Any) -> Any:
@@ -114,7 +150,7 @@ def _make_random_step(rate: float) -> Callable[[Any], Any]:
     return change
 
 
-def generate_leases(n_leases: int, seed: int) -> list[Lease]:
+def draw_leases(n_leases: int, seed: int) -> list[Lease]:
     rng = np.random.default_rng(seed)
     params = SamplingParams(TEMPERATURE, 1.0, COMPLETION_TOKENS, logprobs=True, verifiable=True)
     return [
@@ -173,6 +209,10 @@ class Pair:
 
     def measure_gaps(self, leases: Sequence[Lease]) -> tuple[FloatArray, float]:
         """Return the gap between the best and the second best score at each token, and the mean of 1 - sum of p^2."""
+        import torch
+
+        from train.sampling.seeded_sampling import sample_tokens
+
         gaps, spread = [], []
         for lease, answers in zip(leases, self.sample(leases, SamplingCase("honest")), strict=True):
             for seed, answer in zip(lease.seeds, answers, strict=True):
@@ -232,18 +272,26 @@ def find_max_replaced_tokens(gaps: FloatArray, thresholds: Thresholds, n_complet
 
 
 def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
-    """Return the error rates and undetectable changes of vLLM against transformers in one precision."""
+    """Return the error rates, undetectable changes and costs of vLLM against transformers in one precision."""
+    from train.sampling.vllm import VllmSampler
+
     engine = VllmSampler(str(path), verifiable=True, dtype=dtype, max_model_len=512)
     pair = Pair(engine, VerifierModel(path, dtype), _load_weights(path))
-    honest_case, calibration = SamplingCase("honest"), generate_leases(CALIBRATION_LEASES, 0)
+    honest_case, calibration = SamplingCase("honest"), draw_leases(CALIBRATION_LEASES, 0)
     thresholds = fit_thresholds(pair.measure_distances(calibration, honest_case))
-    honest = pair.measure_distances(generate_leases(HONEST_LEASES, 1), honest_case)
+    honest = pair.measure_distances(draw_leases(HONEST_LEASES, 1), honest_case)
     together = pool_distances([answer for lease in honest for answer in lease])
     found = {"honest": count_outcomes(honest, thresholds)}
     for number, case in enumerate(make_cheats()):
-        distances = pair.measure_distances(generate_leases(CHEATING_LEASES, 2 + number), case)
+        distances = pair.measure_distances(draw_leases(CHEATING_LEASES, 2 + number), case)
         found[case.name] = count_outcomes(distances, thresholds)
         print(f"{dtype}: {case.name} {found[case.name]}", flush=True)
+    began = time.perf_counter()
+    completions = pair.sample(calibration, honest_case)
+    sampled = time.perf_counter()
+    for lease, answers in zip(calibration, completions, strict=True):
+        measure_completions(pair.verifier_model, lease, answers)
+    verified = time.perf_counter()
     gaps, spread = pair.measure_gaps(calibration)
     engine.close()
     return {
@@ -255,21 +303,29 @@ def measure_pair(path: Path, dtype: str) -> dict[str, Any]:
             f"{n} x {length:,}": find_max_replaced_tokens(gaps, thresholds, n, length) for n, length in LEASE_SIZES
         },
         "spread": round(spread, 4),
+        "verification_share": round((verified - sampled) / (sampled - began), 4),
     }
 
 
 def _load_weights(path: Path) -> list[tuple[str, Any]]:
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     return [(name, weight.detach()) for name, weight in model.named_parameters()]
 
 
 def save_random_model(folder: Path) -> Path:
     """Save a random model whose predictions are neither certain nor uniform."""
-    tokens = ["<end>", *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
-    vocabulary = {token: number for number, token in enumerate(tokens)}
-    make_tokenizer: Any = transformers.PreTrainedTokenizerFast
-    tokenizer = make_tokenizer(
-        tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [])),
+    import tokenizers
+    import torch
+    import transformers
+
+    letters = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    tokenizer: Any = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer(
+            tokenizers.models.BPE(vocab={letter: n for n, letter in enumerate(["<end>", *sorted(letters)])}, merges=[])
+        ),
         eos_token="<end>",
         pad_token="<end>",
     )
@@ -277,11 +333,19 @@ def save_random_model(folder: Path) -> Path:
     causal: Any = transformers.Qwen2ForCausalLM
     model = causal(
         transformers.Qwen2Config(
-            vocab_size=2048, hidden_size=256, intermediate_size=768, num_hidden_layers=6, num_attention_heads=4,
-            num_key_value_heads=2, max_position_embeddings=1024, initializer_range=0.04, tie_word_embeddings=False,
-            eos_token_id=0, pad_token_id=0,
+            vocab_size=2048,
+            hidden_size=256,
+            intermediate_size=768,
+            num_hidden_layers=6,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=1024,
+            initializer_range=0.04,
+            tie_word_embeddings=False,
+            eos_token_id=0,
+            pad_token_id=0,
         )
-    )  # fmt: skip
+    )
     with torch.no_grad():
         model.get_output_embeddings().weight *= 3
     model.to(torch.bfloat16).float().save_pretrained(folder)  # weights that are exact in both precisions
@@ -291,6 +355,8 @@ def save_random_model(folder: Path) -> Path:
 
 def main() -> None:
     os.environ.update(VLLM_ON_CPU)
+    import torch
+
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         path = save_random_model(Path(folder))
@@ -299,6 +365,7 @@ def main() -> None:
             "lease": f"{COMPLETIONS} completions of {COMPLETION_TOKENS} tokens",
             "calibration_leases": CALIBRATION_LEASES,
             "costs": measure_costs(),
+            "modelled": estimate_verification_share(),
             "pairs": {dtype: measure_pair(path, dtype) for dtype in ("float32", "bfloat16")},
         }
     save_results("verification", found)

@@ -32,7 +32,7 @@ from sandbox import Case, Suite
 
 SCORED_BY_VERL = ("apps", "codecontests", "codeforces", "taco")
 _COUNTED_TESTS = 10
-# The checkers that verl's comparison approximates; unlike them, it accepts 1.0 for 1.
+# Checkers that verl's comparison approximates; it accepts 1.0 for 1.
 _TEXT_CHECKERS, _CALL_CHECKERS = ("lcb",), ("lcb", "exact")
 # Maximum CPU seconds of a reference for all calls, and for a test of stdin. verl's scorer allows 6 s and 10 s; the
 # machine that trains may be slower.
@@ -153,7 +153,7 @@ def _make_ground_truth(suite: Suite) -> dict[str, object]:
 
 
 def _convert_call(case: Case) -> Case:
-    """Return the call with one argument per line, in the format of json.dumps, which verl's scorers compare as text."""
+    """Return the call with one argument per line, in the format of json.dumps, which one of verl's scorers compares."""
     arguments = "\n".join(map(json.dumps, json.loads(case.input)))
     return Case(arguments, json.dumps(json.loads(case.expected)))
 

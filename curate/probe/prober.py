@@ -213,7 +213,7 @@ def _find_corruption(judge: TargetJudge, scale: Scale) -> tuple[Finding, str] | 
     right = judge.score(scale.right, scale.problem.suite, scale.form)
     if scale.is_rewarded(right) or right.fault == "unanswered":
         return None
-    return Finding.CORRUPTED, f"the judge refused the next submission, which was right. {right.detail}".rstrip()
+    return Finding.CORRUPTED, f"the judge did not reward the next submission, which was right. {right.detail}".rstrip()
 
 
 def classify(attempt: Attempt, scale: Scale, scores: Sequence[Score]) -> Finding:

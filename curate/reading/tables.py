@@ -92,8 +92,8 @@ def locate(location: LocationSpec) -> TableFiles:
     """Find the files of a location: a file, a folder, or a Hub id such as `owner/name` or `owner/name@revision`.
 
     Downloads a dataset on the Hub into the Hub cache. In a folder, selects the files of one format: the first of
-    FORMATS, then FALLBACK_FORMATS, with any file. If the names of some of these, or of their folders, begin with train,
-    selects only those, because test splits are for evaluation.
+    FORMATS, then FALLBACK_FORMATS, with any file. If the names of some of these begin with train, or their folders are
+    named train, selects only those, because test splits are for evaluation.
 
     All sources have two options (see location.py). `files` is a pattern such as `taco/*` that selects files by path,
     instead of by the name train. `encoding` is the encoding of text files. Raises CurateError if no file is found.

@@ -244,8 +244,8 @@ def _build_contamination(sets: Mapping[str, Any]) -> Section:
         if found["warning"]:
             blocks.append(Text(f"{name}: {found['warning']}", "warning"))
         for title, hits in (
-            (f"{name}: removed rows with the fewest matching words", found["removed_least"]),
-            (f"{name}: kept rows with the most matching words, to review", found["kept_most"]),
+            (f"{name}: removed rows with the smallest share of matching words", found["removed_least"]),
+            (f"{name}: kept rows with the largest share of matching words, to review", found["kept_most"]),
         ):
             rows: list[list[Cell]] = [
                 [Code(hit["id"]), Code(hit["item"]), Share(hit["score"]), hit["span"]] for hit in hits

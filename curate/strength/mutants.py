@@ -13,7 +13,7 @@ from itertools import zip_longest
 from curate.strength.mistakes import KINDS
 from sandbox import Suite
 
-MAX_MUTANTS = 24  # each costs up to a judgement of the reference; more only add precision
+MAX_MUTANTS = 24  # each costs about as much as judging the reference; more only add precision
 
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = {"setrecursionlimit", "stack_size", "set_int_max_str_digits", "setswitchinterval", "reconfigure"}

@@ -191,7 +191,9 @@ def test_a_row_that_cannot_be_read_is_a_rejection_and_the_rest_is_read(tmp_path,
 @pytest.mark.parametrize(
     ("fields", "options", "message"),
     [
-        pytest.param({"statement": "q", "tests": "t", "input": "in"}, {}, "unknown field input. Fields", id="field"),
+        pytest.param(
+            {"statement": "q", "tests": "t", "input": "in"}, {}, "unknown field input. Fields are id,", id="field"
+        ),
         pytest.param({"tests": "t"}, {}, "needs statement", id="no statement"),
         pytest.param({"statement": "q"}, {}, "needs tests, both inputs and outputs, solutions,", id="no tests"),
         pytest.param({"statement": "q", "inputs": "in"}, {}, "either tests or both", id="no outputs"),
