@@ -43,7 +43,7 @@ class SandboxOptions:
         if self.packages_from and self.backend not in ("local", "ray"):
             raise ValueError(f"a folder of packages is for the backends local and ray, not for {self.backend}")
         if self.packages_from and not self.packages:
-            raise ValueError("packages_from is set, but packages is empty: name the folder's packages to use")
+            raise ValueError("packages_from needs the names of packages in that folder: set packages, too")
         if self.packages:
             parse_requirements(self.packages)
 
