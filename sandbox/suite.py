@@ -151,7 +151,7 @@ class Suite:
 
     @property
     def needs_python(self) -> bool:
-        """Whether the tests call functions of the submission, which must then be in Python."""
+        """True if the tests call functions of the submission, which must then be in Python."""
         return self.entry_point is not None or self.assertions is not None
 
     @property
@@ -163,7 +163,7 @@ class Suite:
 
     @property
     def has_statements(self) -> bool:
-        """Whether any test consists of statements, which run in a second process."""
+        """True if any test consists of statements, which run in a second process."""
         return self.assertions is not None and not all(case.expected for case in self.cases)
 
     @property

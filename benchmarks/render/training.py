@@ -82,7 +82,7 @@ def render_gpu(measured: dict[str, Any]) -> Iterator[str]:
     gpu = next(row["value"] for row in measured["figures"] if row["figure"] == "gpu")
     yield render_table("check | figure | measured | threshold", rows, "llr")
     yield (
-        f"`benchmarks/gpu.sh` on one {gpu}, with a random model of 1.5B in rows of 20,480 tokens, beside an engine in"
+        f"`benchmarks/gpu.sh` on one {gpu}, with a random model of 1.5B in rows of 20,480 tokens, with an engine in"
         " vLLM on the same GPU."
     )
 

@@ -18,7 +18,7 @@ from sandbox.commands.console import ProgressBar, report_user_errors, require_ex
     default="strongest",
     metavar="[strongest|longest|all]",
     show_default=True,
-    help="Tests to export: those that kill the most mutants, those with the longest inputs, or all.",
+    help="Tests to export: the strongest by killed mutants, the longest by input, or all.",
 )
 @click.option(
     "--budget",

@@ -70,7 +70,7 @@ _CURATE_SCORES = "`data_source` is {name}, which verl's own scorers do not suppo
 
 
 def apply_target_limits(options: ExportOptions) -> ExportOptions:
-    """Cap the number of tests at those that verl's scorer runs. Raises CurateError if the options request more."""
+    """Cap the number of tests at the maximum of verl's scorer. Raises CurateError if the options request more."""
     if options.verl_data_source not in SCORED_BY_VERL:
         return options
     if options.select == "all" or (options.budget or 0) > _COUNTED_TESTS:

@@ -1,4 +1,4 @@
-"""The limits of a test, derived from those that a source states. Times are for C++, so Python gets a multiple."""
+"""The limits of a test, derived from the limits in a source. Stated times are for C++, so Python gets a multiple."""
 
 import re
 from collections.abc import Mapping

@@ -54,7 +54,7 @@ def select_files(table: TableFiles) -> TableFiles:
     files = {int(test[1] or 1): path for path in table.files if (test := re.fullmatch(r"test(\d*)", path.stem))}
     missing = [f"test{number if number > 1 else ''}.jsonl" for number in numbers if number not in files]
     if missing:
-        raise CurateError(f"{table.location}: release {release} lacks {', '.join(missing)}. Download what is missing.")
+        raise CurateError(f"{table.location}: release {release} lacks {', '.join(missing)}. Download these files.")
     return replace(table, files=tuple(files[number] for number in numbers))
 
 

@@ -63,7 +63,7 @@ class Lane(ABC):
 
     layers     the isolation layers; see Backend.layers
     workers    number of workers
-    slots      maximum number of requests in progress, including those that wait for a worker
+    slots      maximum number of requests in progress, waiting ones included
     name       name of the lane's machine. A failed request is retried on a lane with another name, if there is one
     """
 
@@ -132,7 +132,7 @@ class RequestDispatcher:
 
     @property
     def n_workers(self) -> int:
-        """The number of workers, including those that start on demand."""
+        """The number of workers, started or not."""
         with self._lock:
             return self._max_lanes or sum(lane.workers for lane in self._lanes)
 

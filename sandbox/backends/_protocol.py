@@ -13,7 +13,7 @@ class Backend(Protocol):
 
     Each module of sandbox/backends defines a class Backend with this interface. Its constructor takes the keywords
     `workers`, `isolation` and `seed` of Sandbox; `packages` and `packages_from` if packages are requested; and
-    keywords of its own. It raises BackendUnavailable if the backend cannot start, and ValueError for an invalid
+    further keywords. It raises BackendUnavailable if the backend cannot start, and ValueError for an invalid
     argument.
 
     The module also has a function `find_packages(requirements, folder, **options)`, which returns the property

@@ -134,7 +134,7 @@ class ResponseReader:
 
 
 class SocketLane(Channel, Lane):
-    """The connection to a worker over a socket, without a thread of its own; see ResponseReader."""
+    """The connection to a worker over a socket, without a separate thread; see ResponseReader."""
 
     def __init__(self, connected: socket.socket, reader: ResponseReader) -> None:
         Channel.__init__(self, connected.fileno(), connected.fileno())

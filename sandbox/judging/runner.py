@@ -26,7 +26,7 @@ _SOURCE_DIVISOR = 4  # the source file, which is in /tmp, may use a quarter of t
 
 
 class Runner:
-    """Runner of programs, one at a time, in the zygotes of its own pool."""
+    """Runner of programs, one at a time, with a separate pool of zygotes."""
 
     def __init__(self, configuration: WorkerConfig, warden: WardenClient, zygotes: ZygotePool) -> None:
         self._seed = configuration.seed

@@ -1,6 +1,6 @@
 """The tests' side of statement tests: runs the tests, and forwards operations to the submission's process.
 
-It runs in a process of its own, which holds the secret tests and parses untrusted frames of the submission.
+It runs in a separate process, which holds the secret tests and parses untrusted frames of the submission.
 """
 
 import sys

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 MODEL_FAILED = "model_failed"
 _SCORED = "scored"
-_MAX_ROWS, _MAX_BATCH_TOKENS = 16, 4096  # bounds of a batch on a GPU; a longer row is a batch of its own
+_MAX_ROWS, _MAX_BATCH_TOKENS = 16, 4096  # bounds of a batch on a GPU; a longer row is a separate batch
 _CLOSE_SECONDS = 60.0  # time limit of `close` for the pending batches
 _LENGTH_STEP = 64  # batch lengths are multiples of this on a GPU; the padding is at most this or a quarter of the row
 _ANSWER = "\ue000answer\ue000"  # placeholder for the completion in the rendered chat template

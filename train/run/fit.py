@@ -24,7 +24,7 @@ from train.run.memory import GB, Machines, MemoryNeed, divide_gpus, estimate_mem
 ReadConfig = Callable[[Sequence[str]], Config]
 
 _MEMORY_SHARES = tuple(percent / 100 for percent in range(90, 25, -5))  # candidates for an engine on the learner's GPU
-_SEPARATE_MEMORY_SHARE = 0.9  # of an engine on a GPU of its own
+_SEPARATE_MEMORY_SHARE = 0.9  # of an engine on a separate GPU
 _TENSOR_PARALLEL = (1, 2, 4, 8)
 
 

@@ -62,7 +62,7 @@ def test_a_run_whose_files_cannot_be_written_is_lost_and_the_next_one_runs() -> 
     object.__setattr__(limits, "disk_mb", -1)  # the constructor refuses what is too little for the files
     with Sandbox(1) as box:
         if box.level != "namespaces":
-            pytest.skip("only in namespaces does a run have its own tmpfs, which its files can fill")
+            pytest.skip("without namespaces, files of a run lie on the machine's disk, which no test should fill")
         with pytest.raises(ExecutionLost, match="No space left on device"):
             box.run(Program("print(1)"), limits=limits, files={"x": b"x" * (3 << 20)})
         assert box.run(Program("print(2)")).text == "2\n"
